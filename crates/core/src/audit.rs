@@ -1,4 +1,4 @@
-//! Whether a log is what it should be.
+//! Checks a log for damage and inconsistencies.
 
 use crate::entry::{Body, Effect, Entry, Tally};
 use crate::measure::{Measure, measure};
@@ -7,20 +7,20 @@ use crate::name::SessionId;
 use crate::shown::{Allowances, RULE, Seen, Shown, decide_late};
 use crate::store::{Finding, FindingState};
 
-/// Walks a log from its beginning and notes what is wrong with it.
+/// Goes through a log from its beginning and records what is wrong with it.
 pub struct Audit {
     session: SessionId,
     tally: Tally,
-    /// Calls that nobody answered yet, and where they were made: those of the last reply, or of the
-    /// last few where nothing but calls came in between.
+    /// Calls without a result, and where they were made: those of the last reply, or of the last
+    /// few if only calls came in between.
     open: Vec<(String, u64)>,
     /// Results came after the last reply.
     answered: bool,
-    /// Some entry could not be read, so the stored tallies have to be believed.
+    /// An entry could not be read, so the stored tallies are used as they are.
     blind: bool,
     findings: Vec<Finding>,
-    /// What contexts show so far, to see whether what was decided about a result is what the rule
-    /// gives.
+    /// What contexts show so far, to check whether the rule gives the decision that was stored for
+    /// a result.
     seen: Seen,
     /// The entries that a decision may depend on.
     recent: Vec<Entry>,
@@ -47,12 +47,12 @@ impl Audit {
         }
     }
 
-    /// Looks at the next entry.
+    /// Checks the next entry.
     pub fn entry(&mut self, entry: &Entry) {
         if entry.seq != self.tally.entries {
             let expected = self.tally.entries;
             self.note(Some(expected), "it is missing".into(), FindingState::Damaged);
-            // What is lost cannot be counted; the stored counts are the best that is left.
+            // A lost entry cannot be counted; the stored counts are the best that is left.
             self.blind = true;
             self.tally.entries = entry.seq;
         }
@@ -72,8 +72,8 @@ impl Audit {
         self.pairs(entry);
     }
 
-    /// Compares what was decided about the results of an entry with what the rule gives. What is stored
-    /// was sent to a model and stays: only whether it can be made again is noted.
+    /// Compares the decisions about the results of an entry with what the rule gives. The stored
+    /// decision was used in a request and stays; a difference is only recorded.
     fn shown(&mut self, entry: &Entry) {
         let known = |shown: &Shown| shown.rule == RULE;
         let stored = || entry.measure.results.iter().map(|result| result.shown.as_ref());
@@ -106,7 +106,7 @@ impl Audit {
             }
         }
         self.recent.push(entry.clone());
-        // Twice as many as are needed, so that they are moved rarely.
+        // Twice as many as needed, so that they are moved rarely.
         let needed = self.recent.partition_point(|entry| entry.seq < Seen::reach(&self.tally));
         if needed * 2 > self.recent.len() {
             self.recent.drain(..needed);
@@ -116,23 +116,23 @@ impl Audit {
         }
     }
 
-    /// Passes over an entry that is there and cannot be read. Counts after it cannot be checked.
+    /// Skips an entry that exists but cannot be read. Counts after it cannot be checked.
     pub fn skip(&mut self) {
         self.blind = true;
         self.tally.entries += 1;
     }
 
-    /// What the whole log adds up to.
+    /// The tally of the whole log.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Notes something that is wrong.
+    /// Records a problem.
     pub fn note(&mut self, seq: Option<u64>, what: String, state: FindingState) {
         self.findings.push(Finding { session: Some(self.session), seq, what, state });
     }
 
-    /// All that was noted.
+    /// All recorded problems.
     pub fn findings(mut self) -> Vec<Finding> {
         self.close();
         self.findings
@@ -145,7 +145,7 @@ impl Audit {
                 self.close();
             }
             for call in message.calls() {
-                // A result answers the latest call of its id.
+                // A result answers the latest call with its id.
                 if let Some(before) = self.open.iter().position(|(id, _)| *id == call.id) {
                     let (id, seq) = self.open.remove(before);
                     self.unanswered(&id, seq);

@@ -1,27 +1,27 @@
-//! Bytes that belong to a session and are not text: attachments, and files as they were before a
-//! tool changed them.
+//! Bytes that belong to a session and are not text: attachments, and earlier versions of files that
+//! a tool changed.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What identifies bytes: their SHA-256.
+/// The id of a blob: its SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobId(pub [u8; 32]);
 
-/// Text that is not the SHA-256 of anything.
+/// Text that is not a valid SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a SHA-256: 64 hexadecimal digits")]
 pub struct BadBlobId {
-    /// What was given.
+    /// The text.
     pub given: String,
 }
 
 /// A blob of a session, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BlobInfo {
-    /// What identifies it.
+    /// Its id.
     pub id: BlobId,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
 }
 

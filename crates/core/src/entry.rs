@@ -1,8 +1,8 @@
-//! One thing that happened in a session, and what it adds up to.
+//! An entry of a log, and the running totals.
 //!
 //! An entry is written once. Its [`Body`] is the truth; its [`Measure`] and its [`Tally`] are
-//! worked out from the bodies when it is appended and stored beside them, so that listing,
-//! planning a context and showing counts never read a log from its beginning.
+//! computed from the bodies when it is appended and stored with it, so that listing, planning a
+//! context and showing counts never read a log from its beginning.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::raw::Raw;
 use crate::shown::Shown;
 use crate::world::rfc3339;
 
-/// What makes an append safe to repeat: the same id is never stored twice in one session.
+/// Makes an append idempotent: the same id is never stored twice in one session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct EntryId(String);
@@ -27,7 +27,7 @@ impl EntryId {
     ///
     /// # Errors
     ///
-    /// [`NameError`] when it is empty, longer than 128 bytes or holds invisible characters.
+    /// [`NameError`] if it is empty, longer than 128 bytes or contains invisible characters.
     pub fn new(text: impl Into<String>) -> Result<EntryId, NameError> {
         const WHAT: &str = "entry id";
         let text = text.into();
@@ -63,38 +63,38 @@ impl<'de> Deserialize<'de> for EntryId {
     }
 }
 
-/// One thing that happened, as it is in the log.
+/// One entry of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Its place: 0 for the first.
+    /// Its position: 0 for the first.
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
-    /// What makes a repeated append harmless.
+    /// Makes a repeated append harmless.
     pub id: EntryId,
     /// What happened.
     pub body: Body,
-    /// How large it is, and the stubs of its tool results.
+    /// Its size, and the stubs of its tool results.
     pub measure: Measure,
-    /// The session's counts with this entry in them.
+    /// The session's totals, including this entry.
     pub tally: Tally,
 }
 
-/// An entry that has no place yet.
+/// An entry that has no position yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
-    /// What makes a repeated append harmless.
+    /// Makes a repeated append harmless.
     pub id: EntryId,
     /// When it happened.
     pub at: Timestamp,
     /// What happened.
     pub body: Body,
-    /// How large it is, and the stubs of its tool results.
+    /// Its size, and the stubs of its tool results.
     pub measure: Measure,
 }
 
 impl NewEntry {
-    /// Gives the entry its place after what `before` counts.
+    /// Gives the entry its position after what `before` counts.
     pub fn placed(&self, before: &Tally) -> Entry {
         Entry {
             seq: before.entries,
@@ -110,35 +110,35 @@ impl NewEntry {
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// Something was said.
+    /// A message.
     Message(Message),
-    /// A turn came to its end.
+    /// A turn ended.
     Finished(Finished),
-    /// The turn was ended while the model still wanted tools.
+    /// The turn was ended while the model still called tools.
     RoundLimit(RoundLimit),
     /// The conversation was summarised.
     Summary(Summarized),
     /// This session continues another from its summary.
     Restored(Box<Restored>),
-    /// This session was started afresh, or as a copy of another.
+    /// This session was started new, or as a copy of another.
     Started(Started),
-    /// The context starts over after this entry.
+    /// The context starts again after this entry.
     Cleared {
-        /// The clear that held until now.
+        /// The clear that was in effect until now.
         before: Option<Boundary>,
     },
-    /// A clear was taken back.
+    /// A clear was undone.
     Undone {
-        /// The clear that holds again.
+        /// The clear that is in effect again.
         before: Option<Boundary>,
     },
     /// A turn is left out of every context from here on.
     LeftOut(LeftOut),
     /// The results of finished turns are shown in their thin form from here on.
     Thinned(Thinned),
-    /// Which lines contexts show of results that nobody decided about when they were appended.
+    /// Which lines contexts show of results that were appended without a decision.
     Decided(Decided),
-    /// A kind of entry nobody here knows, kept as it was written.
+    /// An unknown kind of entry, kept byte for byte.
     Unknown {
         /// Its kind.
         kind: String,
@@ -147,7 +147,7 @@ pub enum Body {
     },
 }
 
-/// A turn that no model sees any more: a provider refused it, or it was asked again.
+/// A turn that is no longer sent to models: a provider refused it, or it was asked again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The message that opened the turn.
@@ -156,18 +156,18 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// Why a turn was ended while the model still wanted tools: its rounds were used up, unless it
-/// repeated itself.
+/// Why a turn was ended while the model still called tools: its rounds were used up, or it repeated
+/// itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoundLimit {
-    /// The tool it called again and again with the same arguments, and with the same result.
+    /// The tool it called repeatedly with the same arguments and the same result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeated: Option<String>,
 }
 
 impl RoundLimit {
-    /// What is said of it after the last text of the turn.
+    /// The note that follows the last text of the turn.
     pub fn notice(&self) -> String {
         match &self.repeated {
             Some(tool) => {
@@ -178,14 +178,14 @@ impl RoundLimit {
     }
 }
 
-/// The turns whose results contexts show thin from here on.
+/// The turns whose results are shown in their thin form from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thinned {
     /// The first entry of the turns that are thinned.
     pub from: u64,
     /// Their last entry.
     pub through: u64,
-    /// Why it cost nothing, or pays.
+    /// Why this costs nothing, or pays.
     pub why: Thinning,
 }
 
@@ -196,12 +196,13 @@ impl Thinned {
     }
 }
 
-/// Which lines contexts show of results that were appended without a lease, from here on.
+/// Which lines contexts show, from here on, of results that were appended without a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decided {
-    /// The last entry with such a result. Those that are not listed are shown by themselves.
+    /// The last entry with such a result. Results that are not listed are shown independently of
+    /// earlier ones.
     pub through: u64,
-    /// What depends on earlier results.
+    /// Decisions that depend on earlier results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<DecidedResult>,
 }
@@ -211,7 +212,7 @@ pub struct Decided {
 pub struct DecidedResult {
     /// Its entry.
     pub seq: u64,
-    /// Which of the results of its entry it is.
+    /// Its index among the results of the entry.
     #[serde(default)]
     pub place: usize,
     /// The lines.
@@ -222,14 +223,14 @@ pub struct DecidedResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Thinning {
-    /// The provider's cache had ended: sending them again costs the same in any form.
+    /// The provider's cache had expired: sending them again costs the same in any form.
     Cold,
-    /// They are so much shorter that writing the end of the cache again pays.
+    /// They are so much shorter that rewriting the end of the cache pays.
     Pays,
 }
 
 impl Thinning {
-    /// In a word.
+    /// As a word.
     pub fn as_str(self) -> &'static str {
         match self {
             Thinning::Cold => "cold",
@@ -264,7 +265,7 @@ pub struct Finished {
     pub model: Option<String>,
 }
 
-/// A summary of the conversation up to where it is.
+/// A summary of the conversation up to this entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summarized {
     /// The text between the markers.
@@ -280,18 +281,18 @@ pub struct Summarized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Started for a key that pointed elsewhere before.
+    /// Started for a key that pointed at another session before.
     New,
-    /// A copy up to some entry.
+    /// A copy up to an entry.
     Fork,
-    /// Carried on from a summary, to save tokens.
+    /// Continued from a summary, to save tokens.
     Compact,
-    /// Carried on from a summary, at a later time.
+    /// Continued from a summary, at a later time.
     Resume,
 }
 
 impl Origin {
-    /// The word for it, which is that of the verb.
+    /// The name of the verb.
     pub fn as_str(self) -> &'static str {
         match self {
             Origin::New => "new",
@@ -301,13 +302,13 @@ impl Origin {
         }
     }
 
-    /// Whether the new session takes the place of the other in a list.
+    /// Whether the new session replaces the other in lists.
     pub fn continues(self) -> bool {
         matches!(self, Origin::Compact | Origin::Resume)
     }
 }
 
-/// How this session was started, and what to go back to.
+/// How this session was started, and what `undo` goes back to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Started {
     /// How.
@@ -319,19 +320,19 @@ pub struct Started {
     pub keys: Vec<Key>,
 }
 
-/// All that a session needs to continue another from its summary.
+/// Everything that a session needs to continue another from its summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Restored {
-    /// How, from where, and which keys moved.
+    /// How, from which session, and which keys were moved.
     pub started: Started,
     /// The summary it continues from.
     pub summary: String,
-    /// The last whole turns of the other session, word for word.
+    /// The last complete turns of the other session, verbatim.
     #[serde(default)]
     pub tail: Vec<Carried>,
-    /// What the model was asked.
+    /// The prompt that was sent to the model.
     pub prompt: String,
-    /// What the model answered.
+    /// The model's answer.
     pub acknowledgment: String,
     /// What the provider charged for it.
     #[serde(default)]
@@ -342,7 +343,7 @@ pub struct Restored {
     /// The model that acknowledged it, as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What is known about the other session, even when it is gone.
+    /// What is known about the other session, even after it was deleted.
     #[serde(default)]
     pub previous: Previous,
 }
@@ -364,26 +365,26 @@ pub struct Previous {
 /// A message carried over from another session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Carried {
-    /// Where it is there, as `<id8>:<seq>`.
+    /// Its position there, as `<id8>:<seq>`.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// What was said.
+    /// The message.
     pub message: Message,
 }
 
-/// A body that could not be read.
+/// A body that could not be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("not a valid `{kind}` entry")]
 pub struct BodyError {
     /// Its kind.
     pub kind: String,
-    /// What the parser said.
+    /// The parser's error.
     #[source]
     pub source: serde_json::Error,
 }
 
 impl Body {
-    /// The word that says what kind of entry this is.
+    /// The kind of this entry.
     pub fn kind(&self) -> &str {
         match self {
             Body::Message(_) => "message",
@@ -421,11 +422,11 @@ impl Body {
         written.expect("plain data is always valid JSON")
     }
 
-    /// Reads a body back from its kind and its JSON.
+    /// Parses a body from its kind and its JSON.
     ///
     /// # Errors
     ///
-    /// [`BodyError`] when the JSON does not fit the kind. A kind nobody knows is not an error.
+    /// [`BodyError`] if the JSON does not fit the kind. An unknown kind is not an error.
     pub fn parse(kind: &str, json: &str) -> Result<Body, BodyError> {
         let body = match kind {
             "message" => serde_json::from_str(json).map(Body::Message),
@@ -450,7 +451,7 @@ impl Body {
         body.map_err(|source| BodyError { kind: kind.into(), source })
     }
 
-    /// The message, where something was said.
+    /// The message, if it is one.
     pub fn message(&self) -> Option<&Message> {
         match self {
             Body::Message(message) => Some(message),
@@ -458,7 +459,7 @@ impl Body {
         }
     }
 
-    /// How the session was started, where this says so.
+    /// How the session was started, if this entry says so.
     pub fn started(&self) -> Option<&Started> {
         match self {
             Body::Started(started) => Some(started),
@@ -485,24 +486,24 @@ struct Clear {
     before: Option<Boundary>,
 }
 
-/// What all entries up to one add up to.
+/// Running totals over all entries up to and including one.
 ///
-/// It is a running total: each entry stores the tally with itself in it, so the counts of a
-/// session are in its last entry and the counts of any part are a difference of two.
+/// Each entry stores its tally, so the totals of a session are in its last entry, and those of any
+/// range are the difference of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Entries: the seq the next one will get.
     pub entries: u64,
     /// Messages of the user, the assistant and tools.
     pub messages: u64,
-    /// Turns the user began.
+    /// Turns.
     pub queries: u64,
-    /// Tokens of everything said.
+    /// Tokens of all messages.
     pub tokens: u64,
-    /// The clear that holds.
+    /// The clear that is in effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<Boundary>,
-    /// The system message that holds.
+    /// The system message that is in effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<u64>,
     /// The entry that says how this session was started.
@@ -559,7 +560,7 @@ impl Effect {
 }
 
 impl Tally {
-    /// The tally with one more entry in it.
+    /// The tally with one more entry.
     #[must_use]
     pub fn with(&self, effect: Effect) -> Tally {
         let mut tally = *self;
@@ -588,15 +589,15 @@ impl Tally {
         tally
     }
 
-    /// Where the context begins: the first seq it may hold.
+    /// Where the context begins: the first seq it may contain.
     pub fn begins(&self) -> u64 {
         self.boundary.map_or(0, |boundary| boundary.seq + 1)
     }
 }
 
 impl Serialize for Entry {
-    /// One flat object: `seq`, `at`, `id` and `kind`, then the fields of the body. Fields of a
-    /// foreign message that have one of these four names are under `foreign`.
+    /// One flat object: `seq`, `at`, `id` and `kind`, then the fields of the body. Fields of
+    /// another program's message that have one of these four names are under `foreign`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ours = |key: &str| matches!(key, "seq" | "at" | "id" | "kind");
         let body = match &self.body {

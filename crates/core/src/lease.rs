@@ -1,6 +1,6 @@
-//! Who may write to a session: what a store keeps about it, and what follows from that.
+//! Leases: what a store keeps about the right to write to a session, and the rules for it.
 //!
-//! Every store asks the same questions of the same three fields, so they are answered here.
+//! Every store applies the same rules to the same three fields, so they are implemented here.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::limits::LEASE_MAX;
 use crate::name::SessionId;
 use crate::store::{At, Lease, LeaseChange, Result, StoreError};
 
-/// Who holds a lease, for people. A holder that is a process begins with its number and a `.`; what
-/// else it says tells it apart from other processes, and is of no use to a reader.
+/// The holder of a lease, for display. If the holder is a process, it begins with its number and a
+/// `.`; the rest only makes it unique, and is not shown.
 pub fn shown_holder(holder: &str) -> String {
     match holder.split_once('.') {
         Some((pid, _)) if !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()) => {
@@ -24,14 +24,14 @@ pub fn shown_holder(holder: &str) -> String {
 /// A session's lease as a store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseRecord {
-    /// The latest fence handed out.
+    /// The latest fence.
     pub fence: u64,
-    /// Who has it, and until when; nobody once it was given back.
+    /// The holder, and the expiry; `None` after it was released.
     pub holder: Option<(String, Timestamp)>,
 }
 
 impl LeaseRecord {
-    /// Whether nobody has it.
+    /// Whether nobody holds it.
     ///
     /// # Errors
     ///
@@ -48,11 +48,11 @@ impl LeaseRecord {
         (*until > now).then_some((holder.as_str(), *until))
     }
 
-    /// Takes it, renews it for its holder, or gives it back where `ttl` is zero.
+    /// Takes it, renews it for its holder, or releases it if `ttl` is zero.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`] while someone else has it.
+    /// [`StoreError::Held`] if another holder has it.
     pub fn leased(
         &self,
         id: SessionId,
@@ -73,8 +73,8 @@ impl LeaseRecord {
         Ok((LeaseRecord { fence, holder }, lease))
     }
 
-    /// Whether an append may be made, and what becomes of the lease with it: the record to write,
-    /// where that is another, and the lease that was taken.
+    /// Whether an append is allowed, and how the lease changes with it: the record to write, if it
+    /// changes, and the lease that was taken.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl LeaseRecord {
         }
     }
 
-    /// The same where the log holds the entries already. Nothing refuses a repeated append, except
-    /// that it cannot take a lease which someone else has.
+    /// The same if the log already has the entries. A repeated append is never refused, except that
+    /// it cannot take a lease that someone else holds.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The session layer for AI agents: *the log is the truth; the context is a view*.
 //!
-//! A [`Session`] is an append-only log of [`Entry`]s. Nothing that was said is rewritten, and
-//! nothing is lost. What a model gets to see is a [`context`]: a pure function of the log and a
+//! A [`Session`] is an append-only log of [`Entry`]s. Nothing in it is rewritten, and nothing is
+//! lost. What a model is sent is a [`context`]: a pure function of the log and a
 //! [`Policy`](context::Policy), which truncates, stubs, trims and clips the *view*.
 //!
 //! ```
@@ -27,12 +27,12 @@
 //! # }
 //! ```
 //!
-//! For a store on disk take `rethread_store::connect("sqlite:path", world)` in place of the memory
-//! store and `rethread_store::System` in place of the fixed world; nothing else changes.
+//! For a store on disk, use `rethread_store::connect("sqlite:path", world)` instead of the memory
+//! store, and `rethread_store::System` instead of the fixed world; nothing else changes.
 //!
 //! Where things are: the model in [`session`], [`entry`] and [`message`]; the end of a log in
-//! [`log`]; the pipeline in [`context`]; the contract of a store in [`store`], as a test suite in
-//! `conformance` (feature of that name); the verbs in [`sessions`].
+//! [`log`]; the pipeline in [`context`]; the contract of a store in [`store`], and as a test suite
+//! in `conformance` (a feature of that name); the verbs in [`sessions`].
 
 pub mod audit;
 pub mod blob;

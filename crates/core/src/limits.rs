@@ -1,59 +1,60 @@
 //! Every limit of the engine: a number, its unit, and why it is that number.
 //!
-//! Limits that belong to one door (body sizes of HTTP, message lengths of a chat bot) are with
-//! that door.
+//! Limits that belong to one interface (body sizes of HTTP, message lengths of a chat bot) are in
+//! its crate.
 
 use std::time::Duration;
 
-/// Characters of a tool result a model sees while its turn runs. Four thousand is about a
-/// thousand tokens: enough to act on, and replayed on real sessions it costs two thirds of
+/// Characters of a tool result that a model sees while its turn runs. Four thousand is about a
+/// thousand tokens: enough to act on, and when real sessions are replayed, it costs two thirds of
 /// sending everything.
 pub const RESULT_CHARS_MAX: usize = 4_000;
 
-/// What follows a tool result that was cut at [`RESULT_CHARS_MAX`].
+/// The note after a tool result that was cut at [`RESULT_CHARS_MAX`].
 pub const TRUNCATED_MARK: &str = "\n\n[truncated]";
 
-/// Characters of a file that was read from its beginning, as a model is shown it before lines with new
-/// names. These numbers were chosen by replaying sessions: `docs/economy.md` has the curve.
+/// Characters shown of a file that was read from its beginning, not counting lines with new names.
+/// These numbers were chosen by replaying sessions: `docs/economy.md` has the curve.
 pub const SHOWN_READ_CHARS: usize = 6_000;
 
-/// The same for a part of a file: a caller that asks for a range needs it.
+/// The same for a part of a file: if a range was requested, it is needed.
 pub const SHOWN_RANGE_CHARS: usize = 12_000;
 
 /// The same for the output of a command; a third of it is its end.
 pub const SHOWN_SHELL_CHARS: usize = 1_000;
 
-/// The same for what was found or listed.
+/// The same for results of searches and listings.
 pub const SHOWN_SEARCH_CHARS: usize = 1_000;
 
-/// The same for what another agent reports.
+/// The same for the report of another agent.
 pub const SHOWN_AGENT_CHARS: usize = 4_000;
 
 /// The same for other tools.
 pub const SHOWN_OTHER_CHARS: usize = 2_000;
 
-/// The same for what was brought back on purpose: the most that `recall` gives at once.
+/// The same for text that was fetched on purpose: the most that `recall` returns at once.
 pub const SHOWN_RECALL_CHARS: usize = 40_000;
 
-/// Characters more than its allowance that a result may have, besides a tenth, and stay whole.
+/// Characters by which a result may exceed its allowance, in addition to a tenth of it, and still
+/// be shown completely.
 pub const SHOWN_SLACK_CHARS: usize = 200;
 
-/// Characters of lines that are shown because they bring new names.
+/// Characters of lines that are shown because they contain new names.
 pub const SHOWN_NAMES_CHARS: usize = 4_000;
 
-/// Characters shown of what an edit that succeeded says.
+/// Characters shown of the output of a successful edit.
 pub const ECHO_CHARS: usize = 80;
 
-/// Lines and characters a run needs before it is replaced by a reference to an earlier result: below
-/// that the reference is as long.
+/// Lines and characters a run needs before it is replaced by a reference to an earlier result:
+/// below that, the reference is as long as the run.
 pub const REPEAT_LINES_MIN: usize = 4;
 /// See [`REPEAT_LINES_MIN`].
 pub const REPEAT_CHARS_MIN: usize = 160;
 
-/// Bytes of a line above which its parts are shown or left out one by one.
+/// Length in bytes from which the parts of a line are shown or left out separately.
 pub const FOLD_CHARS: usize = 240;
 
-/// Characters a result shows before it is worth thinning.
+/// Characters a result must show to be worth thinning.
 pub const THIN_FROM_CHARS: usize = 400;
 
 /// Characters of the beginning that a thin result keeps, and of lines with new names.
@@ -61,21 +62,21 @@ pub const THIN_HEAD_CHARS: usize = 120;
 /// See [`THIN_HEAD_CHARS`].
 pub const THIN_NAMES_CHARS: usize = 600;
 
-/// Tokens of results since the last thinning before there is another: less is not worth an entry.
+/// Tokens of results since the last thinning before there is another: fewer are not worth an entry.
 pub const THIN_TOKENS_MIN: u64 = 1_000;
 
-/// Calls that are reckoned to come after a question, at least, when it is asked whether thinning a warm
+/// Calls that are expected after a question, at least, when deciding whether thinning a warm
 /// context pays.
 pub const THIN_CALLS_AHEAD: u64 = 20;
 
-/// Tokens of input that thinning a warm context must save to be worth it.
+/// Input tokens that thinning a warm context must save to be worth it.
 pub const THIN_GAIN_TOKENS_MIN: u64 = 1_000;
 
-/// Entries of a log whose calls are replayed to say what they cost: a long day of work, which takes a
-/// second or two.
+/// Entries of a log whose calls are replayed to compute their cost: a long day of work, which takes
+/// a second or two.
 pub const ECONOMY_ENTRIES_MAX: u64 = 20_000;
 
-/// Entries before the question of a turn that are looked at to decide what of a result is new. It is
+/// Entries before the question of a turn that are considered when deciding what is new in a result:
 /// as many as are read when a session is opened.
 pub const SEEN_ENTRIES: u64 = READ_ENTRIES;
 
@@ -88,11 +89,11 @@ pub const CLIP_TEXTS: usize = 2;
 /// Characters of each text the `bot` preset keeps.
 pub const CLIP_CHARS: usize = 500;
 
-/// How long a deleted session stays in the trash. A month is when people stop looking for what
-/// they deleted, and mail and photo programs have taught them to expect it.
+/// How long a deleted session stays in the trash. After a month people stop looking for what they
+/// deleted, and mail and photo programs use the same period.
 pub const TRASH_KEPT: Duration = Duration::from_hours(30 * 24);
 
-/// How often a process that writes looks for what is old in the trash.
+/// How often a writing process looks for expired sessions in the trash.
 pub const TRASH_SWEPT_EVERY: Duration = Duration::from_hours(1);
 
 /// Characters of a preview in a list. Two lines of a terminal.
@@ -104,41 +105,44 @@ pub const STUB_SUMMARY_CHARS: usize = 200;
 /// File names a stub lists. More would make the stub as long as what it replaces.
 pub const STUB_FILES_MAX: usize = 20;
 
-/// Bytes of tool output a stub is made from as JSON; above it, the first characters are used.
-/// Parsing more than this on the append path would be felt.
+/// Bytes of tool output that are parsed as JSON for a stub; above it, the first characters are
+/// used. Parsing more than this would noticeably slow down an append.
 pub const STUB_PARSE_BYTES_MAX: usize = 4 << 20;
 
-/// Damaged entries that are left out of what is read at once for a context. Where more are, a log is
-/// not what it was, and the person who continues it should know.
+/// Damaged entries that may be skipped when reading for a context. If there are more, the log has
+/// changed so much that the user should know before continuing.
 pub const DAMAGED_ENTRIES_MAX: usize = 64;
 
 /// Bytes of one attachment. It is held in memory while it is stored or read.
 pub const BLOB_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of a picture that a model is sent. Providers take five million as base64, which is a third
-/// longer.
+/// Bytes of a picture that is sent to a model. Providers accept five million as base64, which is a
+/// third longer.
 pub const IMAGE_BYTES_MAX: u64 = 3_750_000;
 
-/// Bytes of a PDF that a model is sent. Providers take requests of thirty-two million and more.
+/// Bytes of a PDF that is sent to a model. Providers accept requests of thirty-two million and
+/// more.
 pub const DOCUMENT_BYTES_MAX: u64 = 20 << 20;
 
-/// Bytes of one message as JSON. Larger things are attachments, or files a message points to.
+/// Bytes of one message as JSON. Larger content belongs in attachments, or in files a message
+/// refers to.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Entries in one append. A batch is one transaction, held in memory.
 pub const BATCH_ENTRIES_MAX: usize = 10_000;
 
-/// Bytes of an entry id. A UUID needs 36; a door's own scheme (`tg:123456789`) less.
+/// Bytes of an entry id. A UUID needs 36; a client's own scheme (`tg:123456789`) less.
 pub const ENTRY_ID_BYTES_MAX: usize = 128;
 
 /// Characters of a session name. It becomes a file name with `.json` appended.
 pub const NAME_CHARS_MAX: usize = 64;
 
-/// Characters of a name before it is made valid: nobody types more, and reading on is work.
+/// Characters of a name before it is normalised: nobody types more, and processing more is wasted
+/// work.
 pub const NAME_INPUT_CHARS_MAX: usize = 1_000;
 
-/// Tries at a free name (`-2`, `-3`, …) before giving up. A person with this many sessions of one
-/// name is better served by an error.
+/// Attempts to find a free name (`-2`, `-3`, …). Someone with this many sessions of one name is
+/// better served by an error.
 pub const NAME_TRIES_MAX: u32 = 1_000;
 
 /// Bytes of a key. Long enough for any path a file system allows, short enough to index.
@@ -150,47 +154,47 @@ pub const OWNER_BYTES_MAX: usize = 120;
 /// Bytes of a description, a workspace path, an agent path, a provider or a model name.
 pub const FIELD_BYTES_MAX: usize = 8_192;
 
-/// What another program says about a session and `copy` carries along, in bytes: it is in the
-/// header, and every list reads headers.
+/// Bytes of another program's fields that `copy` carries along: they are in the header, and every
+/// list reads headers.
 pub const FOREIGN_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a search query.
 pub const QUERY_BYTES_MAX: usize = 1_024;
 
-/// Rows a list or a search gives at once.
+/// Rows a list or a search returns at once.
 pub const PAGE_ROWS_MAX: usize = 1_000;
 
-/// Entries read at once when a context is planned or a log is walked.
+/// Entries read at once when a context is planned or a log is traversed.
 pub const READ_ENTRIES: u64 = 256;
 
-/// Bytes of text counted at once. Counting is slightly worse than linear on one endless word, so
-/// longer texts are counted in slices; the sum is off by a token per slice at the most.
+/// Bytes of text counted at once. Counting is slightly worse than linear for one endless word, so
+/// longer texts are counted in slices; the sum is off by at most one token per slice.
 pub const COUNT_SLICE_BYTES: usize = 64 << 10;
 
-/// Tries of an append that lost a race for the end of a log it did not pin.
+/// Attempts of an append without a fixed head that lost a race for the end of the log.
 pub const APPEND_TRIES_MAX: u32 = 64;
 
-/// The longest a lease may be asked for. A holder that dies blocks the session no longer.
+/// The longest lease. If a holder dies, the session is blocked for at most this long.
 pub const LEASE_MAX: Duration = Duration::from_secs(600);
 
-/// Tokens kept free for the reply when a model does not say how many it needs.
+/// Tokens reserved for the reply if the model's description does not say how many it needs.
 pub const REPLY_TOKENS: u64 = 8_192;
 
-/// Tokens of context assumed for a model nobody described.
+/// Context window, in tokens, of an unknown model.
 pub const WINDOW_TOKENS: u64 = 128_000;
 
-/// Tokens of the last turns that a compacted or resumed session carries over word for word:
-/// enough to know what "that" was, little enough not to undo the saving.
+/// Tokens of the last turns that a compacted or resumed session carries over verbatim: enough to
+/// know what "that" was, few enough not to undo the saving.
 pub const TAIL_TOKENS_MAX: u32 = 4_000;
 
-/// Tokens of the names that a compacted or resumed session is given beside the summary. In long
-/// sessions, 2,000 tokens hold about four in five of the names used later.
+/// Tokens of the names that a compacted or resumed session gets in addition to the summary. In long
+/// sessions, 2,000 tokens cover about four in five of the names used later.
 pub const NAMES_TOKENS_MAX: u32 = 2_000;
 
 /// Calls an importer remembers while they wait for their results. A reply makes a handful at once;
-/// what is older than a thousand open calls will not be answered any more.
+/// if a thousand newer calls are open, an older one will not be answered.
 pub const CALLS_OPEN_MAX: usize = 1_000;
 
-/// Entries from which on two threads count their tokens and pack them. Starting a thread takes as
-/// long as counting a few of them.
+/// Number of entries from which their tokens are counted and they are compressed on two threads.
+/// Starting a thread takes as long as counting a few of them.
 pub const PARALLEL_MIN: usize = 16;

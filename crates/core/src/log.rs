@@ -1,7 +1,7 @@
 //! The end of a session's log: a run of entries without gaps.
 //!
-//! A log is read from its end, as far back as is needed. What matters from further back (the
-//! system message, the summary a session was restored from) is held beside the run.
+//! A log is read from its end, as far back as needed. Entries that matter from further back (the
+//! system message, the summary a session was restored from) are kept in addition to the run.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::entry::{Body, Entry, Tally};
 use crate::message::{Block, BlockKind, Message, Role, ToolResult};
 use crate::shown::Excerpts;
 
-/// Entries that do not follow one another.
+/// Entries that are not consecutive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found entry {found} instead of entry {expected}")]
 pub struct Gap {
-    /// The seq that should be there.
+    /// The expected seq.
     pub expected: u64,
-    /// The seq that does.
+    /// The actual seq.
     pub found: u64,
 }
 
@@ -24,17 +24,17 @@ pub struct Gap {
 pub struct Log {
     entries: Vec<Entry>,
     pinned: Vec<Entry>,
-    /// What is wrong with the entries that cannot be read, by their seqs.
+    /// Errors of the entries that cannot be read, by their seqs.
     damage: BTreeMap<u64, String>,
     excerpts: Excerpts,
 }
 
 impl Log {
-    /// Checks that the entries follow one another.
+    /// Checks that the entries are consecutive.
     ///
     /// # Errors
     ///
-    /// [`Gap`] where they do not.
+    /// [`Gap`] if they are not.
     pub fn new(entries: Vec<Entry>) -> Result<Log, Gap> {
         let first = entries.first().map_or(0, |entry| entry.seq);
         for (expected, entry) in (first..).zip(&entries) {
@@ -74,17 +74,17 @@ impl Log {
         Ok(())
     }
 
-    /// Notes that the entry held for this seq only keeps a place: what was there cannot be read.
+    /// Records that the entry at this seq is only a placeholder: the original cannot be read.
     pub fn note_damage(&mut self, seq: u64, what: String) {
         self.damage.insert(seq, what);
     }
 
-    /// The entries that cannot be read, as far as the log was read, and what is wrong with each.
+    /// The entries that cannot be read, in the part of the log that was read, with their errors.
     pub fn damage(&self) -> &BTreeMap<u64, String> {
         &self.damage
     }
 
-    /// Holds an entry from before the run.
+    /// Keeps an entry from before the run.
     pub fn pin(&mut self, entry: Entry) {
         self.pinned.push(entry);
     }
@@ -94,7 +94,7 @@ impl Log {
         &self.entries
     }
 
-    /// What was made of its results before.
+    /// Excerpts of its results that were made before.
     pub(crate) fn excerpts(&self) -> &Excerpts {
         &self.excerpts
     }
@@ -104,12 +104,12 @@ impl Log {
         self.entries.first().map_or(0, |entry| entry.seq)
     }
 
-    /// What the whole log adds up to.
+    /// The tally of the whole log.
     pub fn tally(&self) -> Tally {
         self.entries.last().map_or_else(Tally::default, |entry| entry.tally)
     }
 
-    /// What the entries before this one of the run add up to.
+    /// The tally before this entry of the run.
     pub(crate) fn tally_before(&self, index: usize) -> Tally {
         if index > 0 {
             return self.entries[index - 1].tally;
@@ -117,7 +117,7 @@ impl Log {
         self.entries.first().map(tally_before).unwrap_or_default()
     }
 
-    /// An entry of the run or one held beside it.
+    /// An entry of the run, or one that is kept in addition to it.
     pub fn get(&self, seq: u64) -> Option<&Entry> {
         let index = seq.checked_sub(self.first()).and_then(|index| usize::try_from(index).ok());
         index
@@ -126,8 +126,8 @@ impl Log {
             .or_else(|| self.pinned.iter().find(|entry| entry.seq == seq))
     }
 
-    /// The calls nobody answered: those of the last reply, or of the last few where each is nothing
-    /// but more calls, if a crash or a stop came between.
+    /// The calls without a result, after a crash or a stop: those of the last reply, or of the last
+    /// few if each contains nothing but calls.
     pub fn unanswered(&self) -> Vec<(String, String)> {
         let mut answered = Vec::new();
         let mut open: Vec<(String, String)> = Vec::new();
@@ -158,39 +158,39 @@ impl Log {
         open_calls(self.entries.iter().map(|entry| &entry.body), tool_use_id)
     }
 
-    /// What has to be appended so that every call has an answer.
+    /// The results to append so that every call has one.
     pub fn repair(&self) -> Vec<Message> {
         self.unanswered().into_iter().map(|(id, _)| interrupted_result(id)).collect()
     }
 }
 
-/// What the entries before this one add up to, by its own tally.
+/// The tally before this entry, computed from its own.
 pub(crate) fn tally_before(entry: &Entry) -> Tally {
     let mut before = entry.tally;
     let opens = entry.body.message().is_some_and(Message::opens_turn);
     let counts = entry.body.message().is_some_and(|message| message.role != Role::System);
-    // A damaged count is wrong, but no reason to show nothing.
+    // A damaged count is wrong, but not a reason to show nothing.
     before.entries = before.entries.saturating_sub(1);
     before.tokens = before.tokens.saturating_sub(entry.measure.tokens.into());
     before.messages = before.messages.saturating_sub(counts.into());
     before.queries = before.queries.saturating_sub(opens.into());
-    // An entry that sets it again does not say what it was before.
+    // An entry that sets it does not record what it was before.
     let older = |seq: &u64| *seq < entry.seq;
     before.turn = before.turn.filter(older);
     before.started = before.started.filter(older);
     before
 }
 
-/// The tool that the last reply in these bodies called under this id, if nobody answered yet; or one
-/// of the last replies, where nothing but calls came after it. A reply is over when the user speaks
-/// again.
+/// The tool that the last reply in these bodies called under this id, if it has no result yet; or
+/// that of an earlier reply, if only calls came after it. A reply is over when the user sends the
+/// next message.
 pub fn open_calls<'a>(
     bodies: impl DoubleEndedIterator<Item = &'a Body>,
     tool_use_id: &str,
 ) -> Option<String> {
     let mut replied = false;
     for message in bodies.rev().filter_map(Body::message) {
-        // A call is answered once.
+        // A call has one result.
         if message.results().any(|result| result.tool_use_id == tool_use_id) {
             return None;
         }
@@ -208,10 +208,10 @@ pub fn open_calls<'a>(
     None
 }
 
-/// The result given to a call that was interrupted.
+/// The result of a call that was interrupted.
 pub const INTERRUPTED: &str = "[interrupted: no result was there when the conversation went on]";
 
-/// The answer to a call that was interrupted.
+/// A message with the result of a call that was interrupted.
 pub fn interrupted_result(tool_use_id: String) -> Message {
     let result =
         ToolResult { tool_use_id, content: vec![Block::text(INTERRUPTED)], is_error: true };

@@ -1,6 +1,6 @@
-//! What is worked out about an entry when it is appended, and stored beside it.
+//! What is computed about an entry when it is appended, and stored with it.
 //!
-//! Counting tokens and making stubs costs time, and their results must never change for an entry
+//! Counting tokens and making stubs takes time, and their results must never change for an entry
 //! that was once sent to a model. So both happen once, here, before the entry is stored.
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::tokens::count;
 /// The size of an entry, and the stubs of its tool results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measure {
-    /// Tokens of everything a model could be sent of it.
+    /// Tokens of everything in it that a model could be sent.
     pub tokens: u32,
     /// Tokens of its thinking, which most contexts leave out.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -25,10 +25,10 @@ pub struct Measure {
     pub results: Vec<ResultMeasure>,
 }
 
-/// The size of one tool result, in each of the forms a model may see it in.
+/// The size of one tool result, in each form in which a model may see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultMeasure {
-    /// The tool that was called; none when no call with this id was open.
+    /// The tool that was called; none if there was no open call with this id.
     pub tool: Option<String>,
     /// Tokens of the whole result.
     pub tokens: u32,
@@ -38,12 +38,12 @@ pub struct ResultMeasure {
     pub stub: String,
     /// Tokens of the stub.
     pub stubbed: u32,
-    /// Which of its lines are shown, where the holder of the lease decided so.
+    /// Which of its lines are shown, if the holder of the lease decided that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
 }
 
-/// Measures an entry. `tool` gives the tool that was called under an id.
+/// Measures an entry. `tool` returns the tool that was called under an id.
 pub fn measure(body: &Body, tool: impl Fn(&str) -> Option<String>) -> Measure {
     match body {
         Body::Message(message) => measure_message(message, &tool),
@@ -52,7 +52,7 @@ pub fn measure(body: &Body, tool: impl Fn(&str) -> Option<String>) -> Measure {
             let tokens = tail + count(&restored.prompt) + count(&restored.acknowledgment);
             Measure { tokens, ..Measure::default() }
         }
-        // The rest is bookkeeping: no model is ever sent it.
+        // The rest is bookkeeping, which is never sent to a model.
         _ => Measure::default(),
     }
 }
@@ -102,13 +102,13 @@ pub fn block_tokens(block: &Block) -> u32 {
         BlockKind::Thinking(thinking) => count(&thinking.text),
         BlockKind::ToolUse(call) => count(&call.name) + count(call.input.get()),
         BlockKind::ToolResult(result) => result.content.iter().map(block_tokens).sum(),
-        // Providers charge for a picture by its pixels, which are not looked at here. This is
-        // what a picture of about 1000 × 1000 costs.
+        // Providers charge for a picture by its pixels, which are not counted here. This is the
+        // cost of a picture of about 1000 × 1000.
         BlockKind::Image { .. } => 1_300,
-        // Providers charge for a document by its pages, which are not counted here. This is what
-        // one or two cost.
+        // Providers charge for a document by its pages, which are not counted here. This is the
+        // cost of one or two.
         BlockKind::Unknown if block.is_document() => 3_000,
-        // Never sent, so it weighs nothing.
+        // Never sent, so it costs nothing.
         BlockKind::Unknown => 0,
     }
 }

@@ -1,6 +1,6 @@
-//! The reference store: everything in memory, nothing clever.
+//! The reference store: everything in memory, in the simplest way.
 //!
-//! It shows what the contract means in the fewest lines, and is what tests of other things use.
+//! It implements the contract in the fewest lines, and is used by tests of other things.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use crate::store::{
 use crate::usage::{Spent, UsageByModel};
 use crate::world::World;
 
-/// A store that forgets when it is dropped.
+/// A store that is lost when it is dropped.
 pub struct MemoryStore {
     world: Arc<dyn World>,
     state: Mutex<State>,
@@ -60,7 +60,7 @@ impl Stored {
         self.entries.last().map_or_else(Tally::default, |entry| entry.tally)
     }
 
-    /// The places of these entries, if the log has them all already.
+    /// The positions of these entries, if the log already has all of them.
     fn repeated(&self, entries: &[NewEntry]) -> Result<Option<Vec<u64>>> {
         let id = self.header.id;
         let mut places = Vec::new();

@@ -1,6 +1,6 @@
-//! What sessions, owners and keys may be called.
+//! Names of sessions, owners and keys.
 //!
-//! These strings come from people, programs and files. They are checked once, here, and are plain
+//! These strings come from people, programs and files. They are validated once, here, and are plain
 //! data afterwards: nothing in this project turns one into a path or a query.
 
 use serde::{Deserialize, Serialize};
@@ -11,18 +11,18 @@ use uuid::Uuid;
 
 use crate::limits::{KEY_BYTES_MAX, NAME_CHARS_MAX, NAME_INPUT_CHARS_MAX, OWNER_BYTES_MAX};
 
-/// Why a name, a key or an owner was refused.
+/// Why a name, a key or an owner was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing is left of it.
+    /// It is empty after normalisation.
     #[error("the {what} is empty{}", if *.given { " once its invalid characters are removed" } else { "" })]
     Empty {
         /// Which kind of name.
         what: &'static str,
-        /// Whether anything was given.
+        /// Whether the input was non-empty.
         given: bool,
     },
-    /// It is longer than anybody types.
+    /// It is too long.
     #[error("the {what} is {length} long; at most {max} are allowed")]
     TooLong {
         /// Which kind of name.
@@ -32,15 +32,15 @@ pub enum NameError {
         /// The limit.
         max: usize,
     },
-    /// It holds something that is never allowed.
+    /// It contains something that is not allowed.
     #[error("the {what} may not contain {found}")]
     Forbidden {
         /// Which kind of name.
         what: &'static str,
-        /// What was found, spelt out.
+        /// What was found, in words.
         found: String,
     },
-    /// It means something else to this or another system.
+    /// It has another meaning in this or another system.
     #[error("`{name}` is a reserved name")]
     Reserved {
         /// The name.
@@ -54,8 +54,8 @@ pub enum NameError {
 pub struct SessionId(pub Uuid);
 
 impl SessionId {
-    /// The id of a session that came from elsewhere: the same for the same source, whenever and
-    /// by whomever it is imported. It is a UUID of version 8, the SHA-256 of what identifies it.
+    /// The id of an imported session: the same for the same source, whenever and by whomever it is
+    /// imported. It is a UUIDv8 from the SHA-256 of what identifies it.
     pub fn of_source(owner: &Owner, identity: &str) -> SessionId {
         let mut hasher = Sha256::new();
         hasher.update(owner.as_str());
@@ -66,7 +66,7 @@ impl SessionId {
         SessionId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
     }
 
-    /// The first eight digits, as people see it.
+    /// The first eight digits, for display.
     pub fn short(self) -> String {
         self.0.simple().to_string()[..8].to_owned()
     }
@@ -84,7 +84,7 @@ impl std::fmt::Debug for SessionId {
     }
 }
 
-/// Whose a session is. It comes from a credential, never from a request.
+/// The owner of a session. It comes from a credential, never from a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Owner(String);
@@ -94,14 +94,14 @@ impl Owner {
     ///
     /// # Errors
     ///
-    /// [`NameError`] when it is empty, too long or holds invisible characters.
+    /// [`NameError`] if it is empty, too long or contains invisible characters.
     pub fn new(text: impl Into<String>) -> Result<Owner, NameError> {
         let text = text.into();
         checked("owner", &text, OWNER_BYTES_MAX)?;
         Ok(Owner(text))
     }
 
-    /// The person at this machine.
+    /// The user of this machine.
     pub fn local() -> Owner {
         Owner("local".into())
     }
@@ -112,7 +112,8 @@ impl Owner {
     }
 }
 
-/// What a door calls a session: `file:Notes/foo.md`, `telegram:123456`, `project:/abs/path`.
+/// A client's identifier for a session: `file:Notes/foo.md`, `telegram:123456`,
+/// `project:/abs/path`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Key(String);
@@ -122,7 +123,7 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`NameError`] when it is empty, too long or holds invisible characters.
+    /// [`NameError`] if it is empty, too long or contains invisible characters.
     pub fn new(text: impl Into<String>) -> Result<Key, NameError> {
         let text = text.into();
         checked("key", &text, KEY_BYTES_MAX)?;
@@ -141,19 +142,19 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// What people call a session, spelt as they gave it: `Café für Ärzte`.
+/// The name of a session, as it was typed: `Café für Ärzte`.
 ///
 /// Two names that fold to the same text (`café-für-ärzte`) are the same name to a store: only one
-/// session of an owner has it, and each spelling finds it. `==` compares spellings, so that a
-/// change from `plan` to `Plan` is a change.
+/// session of an owner can have it, and each spelling finds it. `==` compares spellings, so that
+/// changing `plan` to `Plan` is a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     spelling: String,
     folded: String,
 }
 
-/// Names that mean something else: to a selector, to the files store, or to Windows, where a session of this
-/// name could never be copied to.
+/// Reserved names: they mean something to a selector, to the files store, or to Windows, where a
+/// session with this name could never be copied to.
 const RESERVED: [&str; 16] = [
     "index",
     "last",
@@ -174,12 +175,12 @@ const RESERVED: [&str; 16] = [
 ];
 
 impl Name {
-    /// A name spelt like `text`: in the composed form of Unicode (NFC), on one line, without what
-    /// nobody sees, at most 64 characters.
+    /// A name with this spelling: in the composed form of Unicode (NFC), on one line, without
+    /// invisible characters, at most 64 characters.
     ///
     /// # Errors
     ///
-    /// [`NameError`] when it could be a path (`..`, `/`, `\`), holds NUL, is reserved, or has no
+    /// [`NameError`] if it could be a path (`..`, `/`, `\`), contains NUL, is reserved, or has no
     /// letter and no digit.
     pub fn new(text: &str) -> Result<Name, NameError> {
         const WHAT: &str = "name";
@@ -205,7 +206,7 @@ impl Name {
         Ok(name)
     }
 
-    /// A name with this spelling, cut at the limit. A spelling read back folds to the same text.
+    /// A name with this spelling, cut at the limit. A stored spelling folds to the same text.
     fn spelt(spelling: &str) -> Name {
         let spelling = shortened(spelling, NAME_CHARS_MAX).trim_end().to_owned();
         let lower = spelling.chars().flat_map(char::to_lowercase).nfc();
@@ -214,7 +215,7 @@ impl Name {
         Name { spelling, folded }
     }
 
-    /// The name a session gets when nobody gave one: `2025-01-04-14-32-15-001-abcd`.
+    /// The default name of a session: `2025-01-04-14-32-15-001-abcd`.
     pub fn of_time(at: jiff::Timestamp, id: SessionId) -> Name {
         let time = at.strftime("%Y-%m-%d-%H-%M-%S-%3f");
         let tail = id.0.as_u128() & 0xffff_ffff;
@@ -224,8 +225,7 @@ impl Name {
         Name::spelt(&format!("{time}-{rand}"))
     }
 
-    /// Whether this is a name that nobody chose: one made from the time, also where a fork or a
-    /// number has added to it.
+    /// Whether this is a default name, also if a fork or a number was added to it.
     pub fn is_automatic(&self) -> bool {
         let mut rest = self.folded.as_str();
         while let Some((base, last)) = rest.rsplit_once('-') {
@@ -244,13 +244,13 @@ impl Name {
             && parts[7].len() == 4
     }
 
-    /// What a session is called in the trash, where its own name is free for others.
+    /// The name of a session in the trash, so that others can use its own.
     pub fn in_trash(id: SessionId) -> Name {
         Name::spelt(&format!("trash-{id}"))
     }
 
-    /// The id of a session with this name, for programs that know ASCII alone: everything else is a
-    /// `-`. Where nothing is left, it is the name it would have got if nobody had given one.
+    /// The id of a session with this name, for programs that support only ASCII: every other
+    /// character becomes a `-`. If nothing is left, it is the default name.
     pub fn ascii_id(&self, at: jiff::Timestamp, id: SessionId) -> String {
         if self.folded.is_ascii() {
             return self.folded.clone();
@@ -259,7 +259,7 @@ impl Name {
         let plain = plain.trim_matches(['-', '.', '_']);
         match Name::new(plain) {
             Ok(name) => name.folded,
-            // Nothing is left, or what is left means something else.
+            // Nothing is left, or the rest is reserved.
             Err(_) => Name::of_time(at, id).folded,
         }
     }
@@ -272,24 +272,24 @@ impl Name {
             Name::spelt(&format!("{}{suffix}", base.trim_end_matches([' ', '-'])))
         };
         let name = with_suffix(&self.spelling);
-        // Letters that fold to two leave no room for the number, and signs none to number.
+        // Letters that fold to two characters may leave no room for the number.
         let fits = name.folded.ends_with(&suffix);
         if fits { name } else { with_suffix(&self.folded) }
     }
 
-    /// The spelling, as it was given.
+    /// The spelling, as it was typed.
     pub fn as_str(&self) -> &str {
         &self.spelling
     }
 
-    /// What is unique among an owner's names, and can be typed without quotes: lowercase, with single
-    /// dashes in the place of everything but letters, digits, `.` and `_`; at most 64 characters.
+    /// What is unique among an owner's names, and can be typed without quotes: lowercase, with
+    /// single dashes instead of everything but letters, digits, `.` and `_`; at most 64 characters.
     pub fn folded(&self) -> &str {
         &self.folded
     }
 
-    /// Whether someone who typed this means this name: case and composition do not matter, and
-    /// dashes may stand for spaces. `plan!` does not mean `plan`: it could be a slip.
+    /// Whether someone who typed this means this name: case and composition are ignored, and dashes
+    /// match spaces. `plan!` does not match `plan`: it could be a typing error.
     pub fn is_meant_by(&self, typed: &str) -> bool {
         let lower = |text: &str| text.to_lowercase().nfc().collect::<String>();
         let typed = lower(shortened(&on_one_line(typed), NAME_CHARS_MAX).trim_end());
@@ -302,8 +302,8 @@ fn shortened(text: &str, chars: usize) -> &str {
     text.char_indices().nth(chars).map_or(text, |(at, _)| &text[..at])
 }
 
-/// A text in composed form, with single spaces between its words. What nobody sees is a space, and
-/// there is no mark without a letter before it.
+/// A text in composed form, with single spaces between its words. Invisible characters count as
+/// spaces, and a combining mark without a letter before it is dropped.
 fn on_one_line(text: &str) -> String {
     let mut line = String::new();
     for c in text.nfc() {
@@ -319,8 +319,8 @@ fn on_one_line(text: &str) -> String {
     line
 }
 
-/// Characters with a single `-` in the place of those that are not valid. `.` and `_` always are. None
-/// at the beginning, and no mark without a letter before it.
+/// Characters with a single `-` instead of invalid ones. `.` and `_` are always valid. It does not
+/// begin with a dash, and combining marks need a letter before them.
 fn dashed(chars: impl Iterator<Item = char>, valid: impl Fn(char) -> bool) -> String {
     let mut name = String::new();
     for c in chars {
@@ -334,7 +334,7 @@ fn dashed(chars: impl Iterator<Item = char>, valid: impl Fn(char) -> bool) -> St
     name
 }
 
-/// Letters and marks that nobody sees: fillers of Hangul, and what chooses a variant of a character.
+/// Invisible letters and marks: Hangul fillers, and variation selectors.
 fn is_blank(c: char) -> bool {
     matches!(c,
         '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{034f}' | '\u{17b4}' | '\u{17b5}'
@@ -365,8 +365,8 @@ macro_rules! checked_on_read {
 }
 checked_on_read!(Owner, Key, Name);
 
-/// Control characters would drive a terminal or a log; direction marks make one name look like
-/// another.
+/// Control characters could control a terminal or forge log lines; direction marks make one name
+/// look like another.
 pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -374,9 +374,9 @@ pub fn is_invisible(c: char) -> bool {
             | '\u{2028}' | '\u{2029}' | '\u{061c}')
 }
 
-/// Whether a character must not reach a reader as it is: what [`is_invisible`] names, and tag
-/// characters, which spell ASCII that nobody sees and a model reads. Some flags are written with
-/// them, so names may hold them.
+/// Whether a character must not be shown as it is: those of [`is_invisible`], and tag characters,
+/// which spell invisible ASCII that a model can read. Some flag emoji use them, so names may
+/// contain them.
 pub fn is_hidden(c: char) -> bool {
     is_invisible(c) || matches!(c, '\u{e0000}'..='\u{e007f}')
 }

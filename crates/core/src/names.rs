@@ -3,21 +3,20 @@
 //! A name is a path, an identifier, a file name, a hash or a longer number: something that cannot
 //! be guessed and has to be seen to be used. Ordinary words are not names.
 
-/// Digits a number needs to be a name. Shorter ones are everywhere, and mean something else each
-/// time.
+/// Digits a number needs to count as a name. Shorter ones are everywhere, with different meanings.
 const NUMBER_DIGITS_MIN: usize = 4;
-/// Bytes an identifier needs to be a name.
+/// Bytes an identifier needs to count as a name.
 const IDENTIFIER_BYTES_MIN: usize = 4;
-/// Bytes of the longest name. What is longer is data.
+/// Bytes of the longest name. Anything longer is data.
 const NAME_BYTES_MAX: usize = 160;
 
-/// The names in a text, in order; one that is there twice comes twice.
+/// The names in a text, in order, with repetitions.
 pub fn names(text: &str) -> impl Iterator<Item = &str> {
     words(text).flat_map(of_word)
 }
 
-/// What a byte can be in a word: a capital, a digit, `_`, `/` or `.`; or a small letter or `-`, of which
-/// alone no name is made. Zero is not in a word.
+/// The role of a byte in a word: a capital, a digit, `_`, `/` or `.`; or a lowercase letter or `-`,
+/// which alone do not make a name. Zero is not part of a word.
 const TELLING: u8 = 2;
 const ORDINARY: u8 = 1;
 const KINDS: [u8; 256] = {
@@ -34,8 +33,8 @@ const KINDS: [u8; 256] = {
     kinds
 };
 
-/// The runs of letters, digits and `_ / . -` that may hold a name. Most words of a text do not, and are
-/// passed over at once: every result is searched as it is appended.
+/// The runs of letters, digits and `_ / . -` that may contain a name. Most words do not, and are
+/// skipped at once, because every result is searched when it is appended.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -70,7 +69,7 @@ fn of_word(word: &str) -> impl Iterator<Item = &str> {
     whole.into_iter().chain(parts.into_iter().flatten().filter(|part| is_identifier(part)))
 }
 
-/// `main.rs`: a short ending of letters after the only or last dot, and something before it.
+/// `main.rs`: a short extension of letters after the only or last dot, and something before it.
 fn is_file_name(word: &str) -> bool {
     word.rsplit_once('.').is_some_and(|(stem, ending)| {
         !stem.is_empty()

@@ -1,8 +1,8 @@
-//! Doing the same with many things, on two threads.
+//! Applies a function to many items, on two threads.
 //!
-//! Counting tokens and packing rows is what a large append spends its time on, and each entry is
-//! dealt with by itself. Two threads are what every machine has to spare for one caller. Neither
-//! gets a fixed half: the second takes a moment to start, and the first does not wait for it.
+//! Counting tokens and compressing rows dominates a large append, and entries are independent of
+//! each other. Every machine can spare two threads for one caller. The work is not split in half in
+//! advance: the second thread takes a moment to start, and the first does not wait for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,8 +11,8 @@ use crate::limits::PARALLEL_MIN;
 /// Items a thread takes at once.
 const RUN: usize = 8;
 
-/// What `work` makes of each item, in their order. Where there are enough of them, two are worked
-/// on at once.
+/// The results of `work`, in the order of the items. If there are enough of them, two threads are
+/// used.
 pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if items.len() < PARALLEL_MIN {
         return items.iter().map(work).collect();

@@ -5,23 +5,23 @@ use serde_json::value::RawValue;
 
 /// A JSON value exactly as it was written: spacing, key order and digits included.
 ///
-/// What this project does not understand it keeps like this, so that a newer version or another
-/// program finds it unharmed.
+/// Data that this project does not understand is kept like this, so that a newer version or another
+/// program finds it intact.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Raw(Box<RawValue>);
 
 impl Raw {
-    /// Takes over text that must be one JSON value.
+    /// Wraps text that must be one JSON value.
     ///
     /// # Errors
     ///
-    /// The parser's error when the text is not valid JSON.
+    /// The parser's error if the text is not valid JSON.
     pub fn parse(text: String) -> Result<Raw, serde_json::Error> {
         RawValue::from_string(text).map(Raw)
     }
 
-    /// Writes any value as JSON.
+    /// Serialises any value as JSON.
     ///
     /// # Panics
     ///
@@ -36,8 +36,8 @@ impl Raw {
         self.0.get()
     }
 
-    /// Its text, if it is a string. Half a surrogate pair, which programs leave where
-    /// they cut a text by its UTF-16 units, is one unreadable character (U+FFFD).
+    /// Its text, if it is a string. Half a surrogate pair, left by programs that cut a text by
+    /// UTF-16 units, becomes U+FFFD.
     pub fn as_text(&self) -> Option<String> {
         let json = self.get();
         let read = |json: &str| serde_json::from_str::<String>(json).ok();
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Raw {
 
 /// JSON with every escape of half a surrogate pair replaced by U+FFFD.
 pub fn without_lone_surrogates(json: &str) -> String {
-    // The four digits after a `\u` at this place, if it is one.
+    // The four digits after a `\u` at this position, if it is one.
     let unit = |at: usize| {
         let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()
@@ -89,7 +89,7 @@ pub fn without_lone_surrogates(json: &str) -> String {
                 continue;
             }
             (Some(_), _) => 6,
-            // A backslash and what it escapes, so that an escaped backslash begins nothing.
+            // A backslash and what it escapes, so that an escaped backslash starts no escape.
             (None, _) => 1 + json[at + 1..].chars().next().map_or(0, char::len_utf8),
         };
         mended.push_str(&json[at..at + length]);

@@ -1,10 +1,10 @@
-//! The id of a session as people write it: `simple_sally_20251230_112153`.
+//! Readable ids of sessions: `simple_sally_20251230_112153`.
 //!
-//! A session is identified by its UUID. Its readable id is a second, fixed name for it: made when
-//! the session is created from the agent's name and the local time, or taken from the program the
-//! session comes from. It is stored as a key of its own kind, so every store already keeps it
-//! unique among an owner's sessions and takes it together with the session. Unlike other keys it
-//! never moves, and nobody sees it as one: see [`split`].
+//! A session is identified by its UUID. Its readable id is a second, fixed id: created with the
+//! session from the agent's name and the local time, or taken from the program the session comes
+//! from. It is stored as a special key, so every store already keeps it unique among an owner's
+//! sessions and creates it together with the session. Unlike other keys it never moves, and it is
+//! not shown as a key: see [`split`].
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use jiff::civil::DateTime;
 
 use crate::name::{Key, NameError, Owner};
 
-/// What the key of a readable id begins with.
+/// The prefix of a key that is a readable id.
 const PREFIX: &str = "readable-id:";
 
 /// Characters of the agent's name that are used.
@@ -22,11 +22,11 @@ const NAME_CHARS_MAX: usize = 64;
 /// Bytes of a file name, leaving room for an extension.
 const FILE_NAME_BYTES_MAX: usize = 200;
 
-/// The key a readable id is stored as.
+/// The key under which a readable id is stored.
 ///
 /// # Errors
 ///
-/// [`NameError`] when it is empty, too long or holds invisible characters.
+/// [`NameError`] if it is empty, too long or contains invisible characters.
 pub fn key(readable_id: &str) -> Result<Key, NameError> {
     if readable_id.is_empty() {
         return Err(NameError::Empty { what: "session id", given: false });
@@ -34,12 +34,12 @@ pub fn key(readable_id: &str) -> Result<Key, NameError> {
     Key::new(format!("{PREFIX}{readable_id}"))
 }
 
-/// Whether a key is a readable id. Such a key is never bound by hand.
+/// Whether a key is a readable id. Such a key cannot be bound by a client.
 pub fn is_readable_id(key: &Key) -> bool {
     key.as_str().starts_with(PREFIX)
 }
 
-/// The keys of a session as the store has them, and the readable id that is among them.
+/// Separates the keys of a session, as stored, from its readable id.
 pub fn split(keys: impl IntoIterator<Item = Key>) -> (Vec<Key>, Option<String>) {
     let (ids, keys): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(is_readable_id);
     let id = ids.first().and_then(|key| key.as_str().strip_prefix(PREFIX));
@@ -64,7 +64,7 @@ pub fn made_of(agent: &str, at: DateTime) -> String {
     format!("{name}_{}", at.strftime("%Y%m%d_%H%M%S"))
 }
 
-/// Whether a readable id can be the name of a file. One that comes from elsewhere may be anything.
+/// Whether a readable id can be a file name. One that was imported may be anything.
 pub fn is_file_name(readable_id: &str) -> bool {
     !readable_id.is_empty()
         && readable_id.len() <= FILE_NAME_BYTES_MAX
@@ -72,13 +72,13 @@ pub fn is_file_name(readable_id: &str) -> bool {
         && !readable_id.contains(['/', '\\', ':', '\0'])
 }
 
-/// How often each id was made in the second that is passing, so that sessions started in the same
-/// second do not try each other's ids first.
+/// How often each id was created in the current second, so that sessions started in the same second
+/// do not try each other's ids first.
 #[derive(Debug, Default)]
 pub(crate) struct Ties(Mutex<HashMap<(Owner, String), u32>>);
 
 impl Ties {
-    /// Ids of other seconds that are remembered.
+    /// Ids of earlier seconds that are remembered.
     const REMEMBERED: usize = 1_000;
 
     /// The id itself the first time, then with a number: `…_2`.

@@ -11,17 +11,17 @@ use crate::raw::Raw;
 use crate::usage::UsageByModel;
 use crate::world::rfc3339;
 
-/// What a session says about itself. These fields are its own truth; everything that can be
-/// worked out from the log is in [`Session`] beside it.
+/// The stored fields of a session. They are authoritative; everything that can be computed from the
+/// log is in [`Session`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Its identity.
     pub id: SessionId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// What people call it; unique among the owner's sessions.
+    /// Its name; unique among the owner's sessions.
     pub name: Name,
-    /// What it is about, and who answers in it.
+    /// What it is about, and which agent answers in it.
     #[serde(flatten)]
     pub profile: Profile,
     /// The session it came from.
@@ -29,46 +29,46 @@ pub struct Header {
     pub parent: Option<Parent>,
     /// When it was started.
     pub created_at: Timestamp,
-    /// Put away: not listed, still searchable, opened again when asked for.
+    /// Archived: not listed, but searchable, and unarchived when it is opened.
     #[serde(default)]
     pub archived: bool,
-    /// The format it was imported from, or that of the session it continues from. What such a
-    /// session says was written elsewhere, so tools stay off in it until the person says yes.
+    /// The format it was imported from, or that of the session it continues. Its text was written
+    /// elsewhere, so tools stay off in it until the user agrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,
-    /// What sort of conversation it is.
+    /// The kind of conversation.
     #[serde(default, skip_serializing_if = "SessionKind::is_chat")]
     pub kind: SessionKind,
-    /// The program it was held with: a door of ours, or the one it was imported from.
+    /// The program it comes from: an interface of ours, or the one it was imported from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// It is in the trash, and can still be brought back.
+    /// Set while it is in the trash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trash: Option<Box<Trash>>,
-    /// What another program that shares the store says about it.
+    /// Fields of another program that shares the store.
     #[serde(default, skip_serializing_if = "Foreign::is_empty")]
     pub foreign: Foreign,
 }
 
-/// What sort of conversation a session is.
+/// The kind of conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum SessionKind {
     /// Held here.
     #[default]
     Chat,
-    /// Brought in from the file of another program.
+    /// Imported from the file of another program.
     Imported,
-    /// Held elsewhere, and written down here message by message.
+    /// Run by another program, and recorded here.
     Recorded,
-    /// Held by an agent with another one.
+    /// Between two agents.
     Subagent,
-    /// A sort that only a newer version knows.
+    /// A kind that only a newer version knows.
     Other(String),
 }
 
 impl SessionKind {
-    /// The word for it.
+    /// Its name.
     pub fn as_str(&self) -> &str {
         match self {
             SessionKind::Chat => "chat",
@@ -102,28 +102,28 @@ impl From<SessionKind> for String {
     }
 }
 
-/// What a session in the trash needs to come back.
+/// What is needed to restore a session from the trash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trash {
     /// When it was deleted.
     pub at: Timestamp,
-    /// What it was called: its name is free meanwhile.
+    /// Its name, which others can use in the meantime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
-    /// The keys that pointed at it, its readable id among them. They are free meanwhile.
+    /// The keys that pointed at it, including its readable id. Others can use them in the meantime.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<Key>,
 }
 
-/// Declares the fields that travel with a session: as they are ([`Profile`]), and as they are
-/// changed ([`ProfileChange`]). A new field is one line in the list below.
+/// Declares the fields that are copied with a session, as [`Profile`] and as [`ProfileChange`]. To
+/// add a field, add a line to the list below.
 macro_rules! profile {
     (
         texts: { $($(#[doc = $text_doc:literal])+ $text:ident,)+ }
         numbers: { $($(#[doc = $number_doc:literal])+ $number:ident,)+ }
     ) => {
-        /// What a session is about, and who answers in it: the fields that people and programs
-        /// set, and that go with it through forks, imports and copies.
+        /// What a session is about, and which agent answers in it: the fields that people and
+        /// programs set, and that are kept through forks, imports and copies.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         pub struct Profile {
             $(
@@ -139,18 +139,18 @@ macro_rules! profile {
         }
 
         impl Profile {
-            /// The fields that are text.
+            /// The text fields.
             pub fn texts(&self) -> impl Iterator<Item = &String> {
                 [$(&self.$text,)+].into_iter().flatten()
             }
 
-            /// The fields that are text, to be cleaned.
+            /// The text fields, mutable, for redaction.
             pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
                 [$(&mut self.$text,)+].into_iter().flatten()
             }
         }
 
-        /// Changes to a [`Profile`]. `None` leaves a field as it is; `Some(None)` empties it.
+        /// Changes to a [`Profile`]. `None` leaves a field unchanged; `Some(None)` empties it.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct ProfileChange {
             $($(#[doc = $text_doc])+ pub $text: Option<Option<String>>,)+
@@ -158,7 +158,7 @@ macro_rules! profile {
         }
 
         impl From<Profile> for ProfileChange {
-            /// Every field becomes that of the profile.
+            /// Sets every field to that of the profile.
             fn from(profile: Profile) -> ProfileChange {
                 ProfileChange {
                     $($text: Some(profile.$text),)+
@@ -168,7 +168,7 @@ macro_rules! profile {
         }
 
         impl ProfileChange {
-            /// Makes these changes.
+            /// Applies these changes.
             pub fn apply(&self, profile: &mut Profile) {
                 $(if let Some(value) = &self.$text {
                     profile.$text.clone_from(value);
@@ -183,17 +183,17 @@ macro_rules! profile {
 
 profile! {
     texts: {
-        /// What lists show: a few words for what it is about.
+        /// What lists show: a few words about its topic.
         title,
         /// What it is about.
         description,
         /// The agent that answers in it.
         agent,
-        /// The file the agent came from.
+        /// The agent's file.
         agent_path,
-        /// The provider that was last asked.
+        /// The last provider.
         provider,
-        /// The model that was last asked.
+        /// The last model.
         model,
         /// The folder it is about.
         workspace,
@@ -204,30 +204,30 @@ profile! {
     }
 }
 
-/// What another program that shares a store says about a session and nobody here understands: its
-/// fields in their order, each under the path it has there (`tags`, `metadata.stars`). They go with
-/// the session from store to store.
+/// Fields of another program that shares a store, which are not understood here: in order, each
+/// under its path there (`tags`, `metadata.stars`). They are copied with the session from store to
+/// store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Foreign(pub Vec<(String, Raw)>);
 
 impl Foreign {
-    /// Whether it says nothing.
+    /// Whether it has no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What a field says.
+    /// The value of a field.
     pub fn get(&self, field: &str) -> Option<&Raw> {
         self.0.iter().find(|(name, _)| name == field).map(|(_, raw)| raw)
     }
 
-    /// What a field says, where that is a text.
+    /// The value of a field, if it is a string.
     pub fn text(&self, field: &str) -> Option<String> {
         self.get(field).and_then(Raw::as_text)
     }
 
-    /// Sets a field, or takes it out.
+    /// Sets or removes a field.
     pub fn set(&mut self, field: &str, value: Option<Raw>) {
         match (self.0.iter().position(|(name, _)| name == field), value) {
             (Some(at), Some(value)) => self.0[at].1 = value,
@@ -237,7 +237,7 @@ impl Foreign {
         }
     }
 
-    /// The fields that are not the same in `other`.
+    /// The fields that differ in `other`.
     pub fn missing_in(&self, other: &Foreign) -> Vec<String> {
         let missing = self.0.iter().filter(|field| !other.0.contains(field));
         missing.map(|(name, _)| name.clone()).collect()
@@ -255,7 +255,7 @@ impl<'de> Deserialize<'de> for Foreign {
     }
 }
 
-/// The same as headers have it that were written before the fields had paths.
+/// The form used in headers before fields had paths.
 #[derive(Deserialize)]
 struct Grouped {
     id: Option<Raw>,
@@ -292,12 +292,12 @@ impl Grouped {
 }
 
 impl Header {
-    /// Whether opening it takes it out of the archive. A subagent's session stays there.
+    /// Whether opening it unarchives it. A subagent's session stays archived.
     pub fn comes_back(&self) -> bool {
         self.archived && self.kind != SessionKind::Subagent
     }
 
-    /// A header with a name made from the time, and nothing else said.
+    /// A header with a default name and nothing else.
     pub fn new(id: SessionId, owner: Owner, created_at: Timestamp) -> Header {
         Header {
             id,
@@ -325,8 +325,8 @@ pub struct Parent {
     pub origin: Origin,
 }
 
-/// A place in a log: a session, and one of its entries. Everything outside that points into a
-/// conversation (a search hit, a fork, a reference in a stub) is one of these.
+/// A position in a log: a session, and one of its entries. Everything that points into a
+/// conversation from outside (a search hit, a fork, a reference in a stub) is one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The session.
@@ -336,7 +336,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// `<id8>:<seq>`, as models and people see it.
+    /// `<id8>:<seq>`, as shown to models and people.
     pub fn short(self) -> String {
         format!("{}:{}", self.session.short(), self.seq)
     }
@@ -348,28 +348,28 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A session as it is listed: its header, its keys, and what its log adds up to.
+/// A session as it is listed: its header, its keys, and its tally.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// What it says about itself.
+    /// Its stored fields.
     pub header: Header,
-    /// What doors call it, sorted.
+    /// Its keys, sorted.
     pub keys: Vec<Key>,
-    /// Its id as people write it, fixed when it was created. Sessions of earlier versions have none.
+    /// Its readable id, fixed when it was created. Sessions of earlier versions have none.
     pub readable_id: Option<String>,
-    /// What its log adds up to.
+    /// Its tally.
     pub tally: Tally,
     /// When something last happened in it.
     pub last_activity_at: Timestamp,
-    /// The first 200 characters the user wrote.
+    /// The first 200 characters of the first question.
     pub first_message: String,
-    /// What each model was charged since it was started. A session as it was at an earlier entry
-    /// does not say.
+    /// What each model was charged since it was started. Not available for a session as of an
+    /// earlier entry.
     pub usage: UsageByModel,
 }
 
 impl Session {
-    /// A session in which nothing has happened.
+    /// A session without entries.
     pub fn new(header: Header) -> Session {
         let last_activity_at = header.created_at;
         Session {
@@ -388,20 +388,20 @@ impl Session {
         self.header.id
     }
 
-    /// The name to show to people: the one another program gave it, spelt as there, else ours.
+    /// The name for display: the one another program gave it, spelt as there, otherwise ours.
     pub fn shown_name(&self) -> String {
         let theirs = self.header.foreign.text("metadata.name");
         theirs.unwrap_or_else(|| self.header.name.to_string())
     }
 
-    /// The id to show to people: the readable one, else the UUID.
+    /// The id for display: the readable one, otherwise the UUID.
     pub fn shown_id(&self) -> String {
         self.readable_id.clone().unwrap_or_else(|| self.header.id.to_string())
     }
 }
 
 impl Serialize for Session {
-    /// The shape every door shows: one flat object, the same at the command line and over HTTP.
+    /// The JSON of a session: one flat object, the same on the command line and over HTTP.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let header = &self.header;
         serde_json::json!({
@@ -433,7 +433,7 @@ impl Serialize for Session {
     }
 }
 
-/// The first 200 characters of what a message says.
+/// The first 200 characters of a message.
 pub fn preview(message: &Message) -> String {
     let text = message.plain_text();
     let end = text.char_indices().nth(PREVIEW_CHARS).map_or(text.len(), |(at, _)| at);

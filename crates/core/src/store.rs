@@ -1,14 +1,15 @@
-//! The contract of a store: where sessions live.
+//! The contract of a store.
 //!
-//! A store keeps logs, headers, keys and leases, and promises four things. What it acknowledged is
-//! on disk. A log only ever grows, and by one writer at a time. A repeated append is harmless.
-//! Reading the end of a log costs the same however long the log is.
+//! A store keeps logs, headers, keys and leases, and guarantees four things. What it acknowledged
+//! is on disk. A log only grows, with one writer at a time. Appends are idempotent. Reading the end
+//! of a log costs the same however long the log is.
 //!
-//! The calls block: they wait for the disk or the network, and return when it is done. Callers
-//! that run many things on few threads call them where blocking is allowed.
+//! The calls block: they wait for the disk or the network, and return when it is done. Async
+//! callers run them where blocking is allowed.
 //!
-//! The contract is written down as a test suite in `conformance`, which every store has to pass;
-//! that its data outlives the process and the power is for its own tests to show. The verbs people use are in [`Sessions`](crate::Sessions), written once over this.
+//! The contract is a test suite in `conformance`, which every store has to pass; each store's own
+//! tests show that its data survives the end of the process and a power cut. The verbs that people
+//! use are in [`Sessions`](crate::Sessions), written once for all stores.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,38 +22,38 @@ use crate::name::{Key, Name, Owner, SessionId};
 use crate::search::{Hit, Query};
 use crate::session::{Foreign, Header, ProfileChange, Session, Trash};
 
-/// Anything that went wrong below a store, kept to be printed as the cause.
+/// The underlying error, kept as the cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The result of a store's call.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Why a store refused. Each is a decision for the caller: reload, wait, choose another name,
-/// repair, give up.
+/// Why a store refused. Each variant is a decision for the caller: reload, wait, choose another
+/// name, repair, give up.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub enum StoreError {
     /// This owner has no such session. Another owner's session is not found either.
     #[error("no session {id}")]
     NotFound {
-        /// The id that was asked for.
+        /// The requested id.
         id: SessionId,
     },
     /// Another session has this id.
     #[error("session {id} exists already, with different content")]
     Exists { id: SessionId },
-    /// The writer had not seen the latest entry. Nothing was written; reload and decide again.
+    /// The writer has not seen the latest entry. Nothing was written; reload and decide again.
     #[error("session {id} has {actual} entries, not {expected}: someone else wrote to it")]
     Conflict {
         /// The session.
         id: SessionId,
-        /// The entries the writer knew of.
+        /// The number of entries the writer has seen.
         expected: u64,
-        /// The entries there are.
+        /// The actual number of entries.
         actual: u64,
     },
-    /// The id of an entry belongs to another body already, or only some of the entries are
-    /// stored. Nothing was written.
+    /// The id of an entry belongs to another body, or only some of the entries are stored. Nothing
+    /// was written.
     #[error("the id `{}` is already used in session {id}, by another entry or in this batch", entry.as_str())]
     IdReused {
         /// The session.
@@ -60,38 +61,38 @@ pub enum StoreError {
         /// The id.
         entry: EntryId,
     },
-    /// The owner has another session of this name.
+    /// The owner has another session with this name.
     #[error("the name `{name}` is taken")]
     NameTaken { name: Name },
-    /// A key points elsewhere than the caller saw. Resolve it again.
+    /// A key no longer points where the caller saw it. Resolve it again.
     #[error("`{key}` points at {}", match .actual { Some(id) => id.to_string(), None => "nothing".into() })]
     KeyMoved {
         key: Key,
-        /// Where it points.
+        /// Where it points now.
         actual: Option<SessionId>,
     },
-    /// Someone else is in the middle of a turn.
+    /// Another turn is running.
     #[error("session {id} is in use by {}", crate::lease::shown_holder(.holder))]
     Held {
         /// The session.
         id: SessionId,
-        /// Who holds it.
+        /// The holder of the lease.
         holder: String,
-        /// Until when, unless renewed.
+        /// When it expires, unless renewed.
         until: Timestamp,
     },
-    /// The writer's fence is not the latest: its lease ran out and someone else took over.
-    /// Nothing was written.
+    /// The writer's fence is not the latest: its lease expired and someone else took over. Nothing
+    /// was written.
     #[error("another writer has taken over session {id} (fence {fence}, now {latest})")]
     StaleFence {
         /// The session.
         id: SessionId,
         /// The writer's fence.
         fence: u64,
-        /// The latest fence handed out.
+        /// The latest fence.
         latest: u64,
     },
-    /// What is stored cannot be read. Other sessions are not affected.
+    /// Stored data cannot be read. Other sessions are not affected.
     #[error("session {id} is damaged at entry {seq}: {what}")]
     Damaged {
         /// The session.
@@ -105,10 +106,10 @@ pub enum StoreError {
     NoBlob {
         /// The session.
         id: SessionId,
-        /// The blob that was asked for.
+        /// The requested blob.
         blob: BlobId,
     },
-    /// A blob is not what was stored.
+    /// The content of a blob has changed.
     #[error("blob {blob} of session {id} is damaged")]
     BadBlob {
         /// The session.
@@ -125,8 +126,8 @@ pub enum StoreError {
         /// The newest format this version knows.
         known: i64,
     },
-    /// The store was written by an older version of this program, and cannot be brought up to date
-    /// where it cannot be written to.
+    /// The store was written by an older version of this program, and cannot be migrated without
+    /// write access.
     #[error("{place} has format {found}; this version reads {known}, and cannot write to it")]
     Older {
         /// The file or database.
@@ -136,25 +137,25 @@ pub enum StoreError {
         /// The format this version reads.
         known: i64,
     },
-    /// The place holds something that is not a store.
+    /// It is not a store.
     #[error("{place} is not a Rethread store")]
     NotAStore {
         /// The file or database.
         place: String,
     },
-    /// The file as a whole cannot be read.
+    /// The whole file cannot be read.
     #[error("{place} is damaged")]
     Corrupt {
         /// The file or database.
         place: String,
     },
-    /// There is no room left. Nothing was written.
+    /// The disk is full. Nothing was written.
     #[error("no space left for {place}")]
     Full {
         /// The file or database.
         place: String,
     },
-    /// The place may not be written to.
+    /// Write access is denied.
     #[error("{place} cannot be written to")]
     ReadOnly {
         /// The file or database.
@@ -166,7 +167,7 @@ pub enum StoreError {
         /// The file or database.
         place: String,
     },
-    /// The server of a store cannot be reached, or does not let this program in.
+    /// The server of a store cannot be reached, or refuses the login.
     #[error("{place} cannot be reached")]
     Unreachable {
         /// The database, without a password.
@@ -174,65 +175,66 @@ pub enum StoreError {
         /// The cause.
         source: BoxError,
     },
-    /// The server of a store knows this program, and does not let it do this. Nothing was written.
+    /// The server of a store refused the operation, for lack of privileges. Nothing was written.
     #[error("{place} does not allow this role to {action}")]
     Denied {
         /// The database, without a password.
         place: String,
-        /// What it was about to do.
+        /// The operation.
         action: &'static str,
         /// The cause.
         source: BoxError,
     },
-    /// The server of a store gave up, because it took too long. Nothing was written.
+    /// The server of a store cancelled the operation, because it took too long. Nothing was
+    /// written.
     #[error("{place} could not {action} in time")]
     Slow {
         /// The database, without a password.
         place: String,
-        /// What it was about to do.
+        /// The operation.
         action: &'static str,
         /// The cause.
         source: BoxError,
     },
-    /// A place in a list that no list gave.
+    /// An invalid cursor for a list.
     #[error("`{cursor}` is not a cursor")]
     BadCursor {
-        /// What was given.
+        /// The cursor.
         cursor: String,
     },
-    /// A query that means nothing to the store.
+    /// A query that the store cannot use.
     #[error("{what}")]
     BadQuery {
         /// What is wrong with it.
         what: String,
     },
-    /// Anything else that went wrong below.
+    /// Any other error of the underlying storage.
     #[error("{store} could not {action}")]
     Backend {
         /// The kind of store.
         store: &'static str,
-        /// What it was about to do.
+        /// The operation.
         action: &'static str,
         /// The cause.
         source: BoxError,
     },
 }
 
-/// Gets the outcome of an append.
+/// The callback of an append.
 pub type OnAppended = Box<dyn FnOnce(Result<Appended>) + Send>;
 
-/// What came of an append.
+/// The result of an append.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
-    /// The places of the entries.
+    /// The positions of the entries.
     pub seqs: Vec<u64>,
-    /// The lease that was taken with it, where one was asked for.
+    /// The lease that was taken with it, if requested.
     pub lease: Option<Lease>,
-    /// The log held all of them already, and nothing was written.
+    /// The log already had all of them, and nothing was written.
     pub repeated: bool,
 }
 
-/// A key and where it is to point.
+/// A key to bind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// The key.
@@ -241,38 +243,38 @@ pub struct Bind {
     pub seen: Option<SessionId>,
 }
 
-/// Where an append goes, by what right, and what becomes of the lease with it.
+/// Where an append goes, with which lease, and how the lease changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct At {
-    /// The entries the writer has seen; `None` appends wherever the end is.
+    /// The number of entries the writer has seen; `None` appends at the end, wherever that is.
     pub head: Option<u64>,
-    /// The fence of the writer's lease; `None` if it holds none. The latest fence stays good
-    /// after its lease ran out or was given back, until someone else takes the lease.
+    /// The fence of the writer's lease; `None` if it has none. The latest fence stays valid after
+    /// its lease expired or was released, until someone else takes the lease.
     pub fence: Option<u64>,
-    /// What becomes of the lease.
+    /// How the lease changes.
     pub lease: LeaseChange,
 }
 
-/// What becomes of the lease with an append: the first of a turn takes it, the last gives it back,
-/// and neither costs a write of its own.
+/// How the lease changes with an append: the first of a turn takes it, the last one releases it,
+/// and neither costs a separate write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LeaseChange {
-    /// Nothing.
+    /// It does not change.
     #[default]
     Keep,
     /// It is taken, or renewed for the same holder, as by [`Store::lease`]. No fence is needed.
     Take {
-        /// Who takes it.
+        /// The holder.
         holder: String,
-        /// For how long, at the most.
+        /// The maximum duration.
         ttl: Duration,
     },
-    /// The writer, whose fence is given, needs it no longer.
+    /// It is released by the writer whose fence is given.
     GiveBack,
 }
 
 impl At {
-    /// Wherever the log ends, without a lease.
+    /// At the end of the log, without a lease.
     pub const END: At = At { head: None, fence: None, lease: LeaseChange::Keep };
 
     /// After exactly this many entries, without a lease.
@@ -284,22 +286,22 @@ impl At {
 /// The right to write to a session, for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Higher for each new holder; goes with every append.
+    /// Increases with each new holder; it is sent with every append.
     pub fence: u64,
-    /// When it ends unless renewed, on the store's clock.
+    /// When it expires unless renewed, by the store's clock.
     pub until: Timestamp,
 }
 
-/// What a list should show.
+/// Which sessions to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// Only sessions of this workspace.
     pub workspace: Option<String>,
-    /// Archived sessions: left out, or nothing else.
+    /// Whether to list archived sessions only, or none of them.
     pub archived: Option<bool>,
     /// Leave out sessions that another one continues.
     pub newest_of_chain: bool,
-    /// Sessions in the trash, and no others. They are left out otherwise.
+    /// Only sessions in the trash. They are left out otherwise.
     pub trashed: bool,
 }
 
@@ -337,35 +339,35 @@ pub struct Page {
     pub sessions: Vec<Session>,
     /// Where the next page begins, if there is one.
     pub next: Option<Cursor>,
-    /// Sessions whose header cannot be read. `doctor` says more.
+    /// Sessions whose header cannot be read. `doctor` reports details.
     pub damaged: Vec<SessionId>,
 }
 
-/// Changes to a header. `None` leaves a field as it is; `Some(None)` empties it.
+/// Changes to a header. `None` leaves a field unchanged; `Some(None)` empties it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
-    /// Another name.
+    /// A new name.
     pub name: Option<Name>,
     /// Other fields of its profile.
     pub profile: ProfileChange,
     /// Whether it is archived.
     pub archived: Option<bool>,
-    /// Moved to the trash, or back.
+    /// Moves it to the trash, or back.
     pub trash: Option<Option<Trash>>,
-    /// What another program says about it.
+    /// Fields of another program.
     pub foreign: Option<Foreign>,
-    /// Where its words come from, if from elsewhere.
+    /// The format it was imported from, if any.
     pub imported: Option<Option<String>>,
 }
 
 /// What a [`Change`] does to the keys of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyChange {
-    /// They stay.
+    /// Nothing.
     Keep,
-    /// All of them are released: the session goes to the trash.
+    /// Releases all of them: the session moves to the trash.
     Release,
-    /// The free ones among these point at the session again: it comes out of the trash.
+    /// Binds the unused ones among these to the session again: it is restored from the trash.
     Claim(Vec<Key>),
 }
 
@@ -376,15 +378,15 @@ impl From<ProfileChange> for Change {
 }
 
 impl Change {
-    /// Moves a session to the trash, with the keys that point at it. There it is called
-    /// [`Name::in_trash`], and stores may look for it by that.
+    /// Moves a session to the trash, with the keys that point at it. Its name there is
+    /// [`Name::in_trash`], by which stores may look for it.
     pub fn to_trash(header: &Header, keys: Vec<Key>, at: Timestamp) -> Change {
         let trash = Trash { at, name: Some(header.name.clone()), keys };
         let name = Some(Name::in_trash(header.id));
         Change { name, trash: Some(Some(trash)), ..Change::default() }
     }
 
-    /// What the change does to the keys of the session that has this header, before it is applied.
+    /// What the change does to the keys of the session with this header, before it is applied.
     ///
     /// # Errors
     ///
@@ -398,16 +400,16 @@ impl Change {
         }
     }
 
-    /// The header with these changes made.
+    /// The header with these changes applied.
     pub fn apply(&self, header: &mut Header) {
         fn set<T: Clone>(field: &mut T, change: &Option<T>) {
             if let Some(value) = change {
                 field.clone_from(value);
             }
         }
-        // A name that is only put aside in the trash is the session's still.
+        // A name that was only set aside in the trash still belongs to the session.
         if self.name.is_some() && self.trash.is_none() {
-            // What another program called it was its name before.
+            // The name that another program gave it is no longer its name.
             header.foreign.set("metadata.id", None);
             header.foreign.set("metadata.name", None);
         }
@@ -420,26 +422,25 @@ impl Change {
     }
 }
 
-/// Where sessions live.
+/// A place where sessions are stored.
 ///
-/// Every call names the owner, and sees nothing of any other.
+/// Every call names the owner, and does not see any other owner's data.
 ///
 /// A session in the trash ([`Header::trash`]) is not found: no name, id prefix, key, list or search
-/// leads to it, and it can neither be read nor written, leased nor bound. Only the calls that look
-/// after the trash see it: [`get`](Store::get) returns it with its `trash`, [`list`](Store::list)
-/// with [`Filter::trashed`] lists it, [`update`](Store::update) brings it back, and
+/// leads to it, and it can be neither read, written, leased nor bound. Only the calls for the trash
+/// see it: [`get`](Store::get) returns it with its `trash`, [`list`](Store::list) with
+/// [`Filter::trashed`] lists it, [`update`](Store::update) restores it, and
 /// [`delete`](Store::delete) removes it.
 pub trait Store: Send + Sync {
-    /// Creates a session with its first entries and points keys at it: all of it, or nothing.
+    /// Creates a session with its first entries and binds keys to it, atomically.
     ///
     /// Creating the same session again changes nothing and returns it as it is now.
     ///
     /// # Errors
     ///
     /// [`StoreError::Exists`] if the id belongs to another session, [`StoreError::NameTaken`],
-    /// [`StoreError::KeyMoved`] if a key is not where its [`Bind`] saw it,
-    /// [`StoreError::IdReused`] if two entries have one id. If several apply, which one is reported
-    /// is up to the store.
+    /// [`StoreError::KeyMoved`] if a key is not where its [`Bind`] saw it, [`StoreError::IdReused`]
+    /// if two entries have the same id. If several apply, the store may report any of them.
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session>;
 
     /// The header, keys and counts of a session.
@@ -453,21 +454,21 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>>;
 
-    /// The sessions whose id begins with these hexadecimal digits; `limit` of them at the most.
+    /// The sessions whose id begins with these hexadecimal digits; at most `limit` of them.
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>>;
 
     /// Sessions by last activity, newest first. Never reads a log.
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn list(
         &self,
         owner: &Owner,
@@ -478,21 +479,21 @@ pub trait Store: Send + Sync {
 
     /// Appends entries, all or none; they are on disk when this returns.
     ///
-    /// The ids are looked at first. If the log holds all of them with these bodies, nothing is
-    /// written and the places they have are returned, and `at` is ignored. The lease comes next,
-    /// then the head; the first that fails is the one reported. An append of nothing is checked in
-    /// the same way.
+    /// The ids are checked first. If the log has all of them with these bodies, nothing is written,
+    /// their positions are returned, and `at` is ignored. The lease is checked next, then the head;
+    /// the first check that fails is reported. An append without entries is checked in the same
+    /// way.
     ///
-    /// What `at.lease` asks for happens with the append or not at all: an append that is refused
-    /// neither takes nor gives back a lease. A repeated one does both, and is refused with
-    /// [`StoreError::Held`] where it asks for a lease that someone else has.
+    /// `at.lease` is applied atomically with the append: a refused append neither takes nor
+    /// releases a lease. A repeated one does both, and is refused with [`StoreError::Held`] if it
+    /// asks for a lease that someone else holds.
     ///
     /// # Errors
     ///
-    /// [`StoreError::IdReused`] if the log holds some of the ids, or one with another body, or if
-    /// two of the entries share an id; [`StoreError::StaleFence`] if `at.fence` is not the latest
-    /// fence handed out, a higher one included; [`StoreError::Held`] if someone has a lease and
-    /// `at.fence` is missing; [`StoreError::Conflict`] if `at.head` is not where the log ends. In
+    /// [`StoreError::IdReused`] if the log has only some of the ids, or one with another body, or
+    /// if two of the entries share an id; [`StoreError::StaleFence`] if `at.fence` is not the
+    /// latest fence, also if it is higher; [`StoreError::Held`] if someone holds a lease and
+    /// `at.fence` is missing; [`StoreError::Conflict`] if `at.head` is not the end of the log. In
     /// each case nothing was written.
     fn append(
         &self,
@@ -502,9 +503,9 @@ pub trait Store: Send + Sync {
         entries: &[NewEntry],
     ) -> Result<Appended>;
 
-    /// Begins an append and returns. `then` gets the outcome once it is on disk, or refused;
-    /// it runs on a thread of the store and must not wait. This is how a server with few threads
-    /// keeps many appends on their way. While very many are, this waits until there is room.
+    /// Starts an append and returns. `then` gets the result once it is on disk, or refused; it runs
+    /// on a thread of the store and must not block. This lets a server with few threads have many
+    /// appends in flight. If there are too many, this blocks until there is room.
     fn append_then(
         &self,
         owner: &Owner,
@@ -514,7 +515,7 @@ pub trait Store: Send + Sync {
         then: OnAppended,
     );
 
-    /// The entries in a range of seqs, those that exist, in order.
+    /// The existing entries in a range of seqs, in order.
     ///
     /// # Errors
     ///
@@ -525,153 +526,152 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>>;
 
-    /// Points a key at a session (`None`: at nothing), if it still points where it was seen.
+    /// Binds a key to a session (`None`: unbinds it), if it still points where the caller saw it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::KeyMoved`], or else [`StoreError::NotFound`] if `to` does not exist.
+    /// [`StoreError::KeyMoved`]; otherwise [`StoreError::NotFound`] if `to` does not exist.
     fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()>;
 
-    /// Changes what a header says. The keys go with it: a session that moves to the trash releases
-    /// them, its readable id included, and one that comes back claims those of its
-    /// [`Trash::keys`] that are free. All of it happens, or nothing.
+    /// Changes a header. Keys are part of the change: a session that moves to the trash releases
+    /// them, including its readable id, and one that is restored claims those of its
+    /// [`Trash::keys`] that are unused. All of this is atomic.
     ///
     /// # Errors
     ///
     /// [`StoreError::NotFound`], also for a session in the trash that the change leaves there;
-    /// [`StoreError::NameTaken`]; [`StoreError::Held`] if it is to move to the trash while someone
-    /// is in a turn.
+    /// [`StoreError::NameTaken`]; [`StoreError::Held`] if it should move to the trash while a turn
+    /// runs.
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session>;
 
-    /// Takes the lease of a session, or renews it for the same holder, for
-    /// [`LEASE_MAX`](crate::limits::LEASE_MAX) at the most. A `ttl` of zero gives it back.
+    /// Takes the lease of a session, or renews it for the same holder, for at most
+    /// [`LEASE_MAX`](crate::limits::LEASE_MAX). A `ttl` of zero releases it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`] while someone else has it; [`StoreError::NotFound`].
+    /// [`StoreError::Held`] if someone else has it; [`StoreError::NotFound`].
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease>;
 
-    /// Keeps bytes with a session; they are on disk when this returns. The same bytes are kept once.
+    /// Stores a blob with a session; it is on disk when this returns. Equal blobs are stored once.
     ///
     /// # Errors
     ///
     /// [`StoreError::NotFound`].
     fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId>;
 
-    /// Bytes that are kept with a session, exactly as they were given.
+    /// A blob of a session, byte for byte.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`]; [`StoreError::NoBlob`] if the session has no such bytes;
-    /// [`StoreError::BadBlob`] if they are not what they were.
+    /// [`StoreError::NotFound`]; [`StoreError::NoBlob`] if the session has no such blob;
+    /// [`StoreError::BadBlob`] if its content has changed.
     fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>>;
 
-    /// What is kept with a session, in the order of the ids.
+    /// The blobs of a session, sorted by id.
     ///
     /// # Errors
     ///
     /// [`StoreError::NotFound`].
     fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>>;
 
-    /// Removes a session for good: entries, blobs, keys, lease and search index. With
-    /// `trashed_at` only if it has been in the trash since then: one that was restored meanwhile
-    /// stays.
+    /// Erases a session: entries, blobs, keys, lease and search index. With `trashed_at`, only if
+    /// it has been in the trash since then: one that was restored in the meantime stays.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`]; [`StoreError::Held`] while someone is in a turn.
+    /// [`StoreError::NotFound`]; [`StoreError::Held`] while a turn runs.
     fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()>;
 }
 
-/// Finding what was said.
+/// Full-text search.
 pub trait Search: Send + Sync {
     /// The entries that match, in the order of [`Rank`](crate::search::Rank). Everything
-    /// acknowledged before the call is found, in archived sessions too; what is in the trash is not.
+    /// acknowledged before the call is found, in archived sessions too, but not in the trash.
     /// `offset` skips the hits of earlier pages.
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn search(&self, owner: &Owner, query: &Query, offset: usize, limit: usize)
     -> Result<Vec<Hit>>;
 
-    /// How many entries of all owners the index of words has not seen yet; nothing where only
-    /// reading the logs would tell. The next search of their owner takes them in.
+    /// How many entries of all owners are not in the search index yet; `None` if that could be
+    /// found out only by reading the logs. The next search of their owner indexes them.
     ///
-    /// The cost does not depend on the size of the store, so where very many sessions are behind it
-    /// is a lower bound.
+    /// The cost does not depend on the size of the store, so if very many sessions are not up to
+    /// date, this is a lower bound.
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn index_lag(&self) -> Result<Option<u64>>;
 }
 
-/// Something that is not as it should be.
+/// A problem found by a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The session, where it is one session's matter.
+    /// The session, if it concerns one.
     pub session: Option<SessionId>,
-    /// The entry, where it is one entry's matter.
+    /// The entry, if it concerns one.
     pub seq: Option<u64>,
     /// What is wrong.
     pub what: String,
-    /// What became of it.
+    /// Its state.
     pub state: FindingState,
 }
 
-/// What became of something that is not as it should be.
+/// The state of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingState {
-    /// Nothing is wrong with the store; contexts take care of it.
+    /// Nothing is wrong with the store; contexts handle it.
     Noted,
     /// It was recomputed from the entries, or would be with `repair`.
     Repaired,
-    /// It can be recomputed, and was not, because nobody asked for it.
+    /// It can be recomputed, but a repair was not requested.
     Repairable,
-    /// It cannot be worked out from what is left.
+    /// It cannot be recomputed.
     Damaged,
 }
 
-/// Looking after a store.
+/// Maintenance of a store.
 pub trait Upkeep: Send + Sync {
-    /// Says whether something small could be stored now, by writing what changes nothing as durably
-    /// as an append is written. It costs what an append costs.
+    /// Checks whether the store can be written to, with a write that changes nothing and is as
+    /// durable as an append. It costs as much as an append.
     ///
     /// # Errors
     ///
-    /// Those an append would meet: [`StoreError::Full`], [`StoreError::ReadOnly`],
-    /// [`StoreError::Unreachable`] and the others of the disk or the network.
+    /// The errors of an append: [`StoreError::Full`], [`StoreError::ReadOnly`],
+    /// [`StoreError::Unreachable`], and others of the disk or the network.
     fn can_write(&self) -> Result<()>;
 
-    /// All sessions with their owners, those that cannot be listed included.
+    /// All sessions with their owners, including those that cannot be listed.
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>>;
 
     /// Checks the store as a whole: the file, and what belongs to no session.
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn check(&self, repair: bool) -> Result<Vec<Finding>>;
 
-    /// Checks one session: order, fingerprints, pairs, counts, and what lists show of it. With
-    /// `repair`, what can be worked out from the entries is rewritten; what an entry says is
-    /// never changed or removed.
+    /// Checks one session: order, fingerprints, pairs of calls and results, counts, and what lists
+    /// show of it. With `repair`, data that can be derived from the entries is rewritten; the
+    /// content of an entry is never changed or removed.
     ///
     /// # Errors
     ///
-    /// Only those of the disk.
+    /// I/O errors only.
     fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>>;
 }
 
-/// Everything a place for sessions can do.
+/// Everything a store can do.
 pub trait Backend: Store + Search + Upkeep {}
 
 impl<T: Store + Search + Upkeep> Backend for T {}

@@ -1,9 +1,9 @@
 //! The stub: one line in place of a tool result.
 //!
-//! A stub is one line of JSON, its fields in a fixed order and absent when empty:
+//! A stub is one line of JSON, with its fields in a fixed order and absent if empty:
 //! `{"tool":"search_vault","status":"success","summary":"5 results","files":["a.md"],"ref":"42"}`.
-//! It is made once, when the result is appended, and stored beside it, so its bytes never change.
-//! Only `ref` is added in the view, because an entry learns its place when it is stored.
+//! It is made once, when the result is appended, and stored with it, so its bytes never change.
+//! Only `ref` is added in the view, because an entry gets its position when it is stored.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::limits::{STUB_FILES_MAX, STUB_PARSE_BYTES_MAX, STUB_SUMMARY_CHARS};
 use crate::message::ToolResult;
 
-/// Bytes of a text that may be the name of a file, and of its extension.
+/// Bytes of a text that may be a file name, and of its extension.
 const FILE_BYTES_MAX: usize = 260;
 const EXTENSION_BYTES_MAX: usize = 8;
 
@@ -66,7 +66,7 @@ pub fn stub(tool: &str, result: &ToolResult) -> String {
         None if failed => stub.error = first_chars(&text),
         None => {
             stub.summary = first_chars(&text);
-            // A list of names, one to a line.
+            // A list of names, one per line.
             if text.lines().all(|line| line.trim().is_empty() || is_file(line)) {
                 text.lines().for_each(|line| add_file(line.trim(), &mut stub.files));
             }
@@ -78,7 +78,7 @@ pub fn stub(tool: &str, result: &ToolResult) -> String {
     serde_json::to_string(&stub).expect("strings are always valid JSON")
 }
 
-/// The stub as a model sees it: with the reference that pages the original back.
+/// The stub as a model sees it: with the reference that fetches the original.
 pub fn with_reference(stub: &str, reference: &str) -> String {
     let reference = Value::String(reference.into());
     match stub.strip_suffix('}') {
@@ -87,7 +87,7 @@ pub fn with_reference(stub: &str, reference: &str) -> String {
     }
 }
 
-/// The text of an error field that reports one. `null`, `false`, `""` and `[]` report none.
+/// The text of an error field, if it reports an error. `null`, `false`, `""` and `[]` do not.
 fn error_text(value: &Value) -> Option<String> {
     let text = match value {
         Value::Null | Value::Bool(false) => String::new(),
@@ -145,7 +145,7 @@ fn collect_files(value: &Value, files: &mut Vec<String>) {
     }
 }
 
-/// Whether a text is the name of a file: one line that ends with an extension.
+/// Whether a text is a file name: one line that ends with an extension.
 fn is_file(text: &str) -> bool {
     let name = text.trim();
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();

@@ -6,23 +6,23 @@
 use crate::session::Session;
 use crate::world::rfc3339;
 
-/// What comes before a summary.
+/// The marker before a summary.
 pub const START: &str = "<!-- SESSION_SUMMARY_START -->";
 
-/// What comes after a summary.
+/// The marker after a summary.
 pub const END: &str = "<!-- SESSION_SUMMARY_END -->";
 
-/// The background of a session that continues no other.
+/// The background of a session that does not continue another one.
 pub const INITIAL: &str = "Initial session.";
 
-/// What [`resuming`] begins with.
+/// How [`resuming`] begins.
 pub const RESUMING: &str = "You are resuming a previous conversation session.";
 
 /// Characters of the first question that [`resuming`] shows.
 const TOPIC_CHARS: usize = 100;
 
-/// What a person sees when a conversation continues, with the messages of either side. A model is
-/// not sent this.
+/// The text shown to the user when a conversation continues, with the messages of either side. It
+/// is not sent to a model.
 pub fn resuming(session: &Session, user: u64, assistant: u64) -> String {
     let header = &session.header;
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -48,14 +48,14 @@ pub fn resuming(session: &Session, user: u64, assistant: u64) -> String {
     lines.join("\n")
 }
 
-/// What a text says about its summary.
+/// The summary in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundSummary<'a> {
-    /// It has one; this is what is between the markers.
+    /// There is one: the text between the markers.
     Summary(&'a str),
     /// It has no markers.
     Nothing,
-    /// It has markers, but no pair with something between them.
+    /// There are markers, but no pair with text between them.
     Broken,
 }
 
@@ -91,7 +91,7 @@ pub fn points<'a>(summary: &'a str, heading: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// The background a summary gives, where it gives one.
+/// The background in a summary, if it has one.
 pub fn background(summary: &str) -> Option<&str> {
     let line = summary.lines().find_map(|line| line.trim().strip_prefix("**Background Context:**"));
     line.map(str::trim).filter(|text| !text.is_empty())

@@ -1,9 +1,8 @@
-//! What lists call a session: a few words for what it is about.
+//! Titles: what lists show for a session.
 //!
-//! A title that a person or a model gave is kept in the profile. Where there is none, a name that a
-//! person chose says what the session is about; and where there is none either, the first question
-//! does. That last one is worked out where it is shown, so it costs no write, needs no model, and
-//! sessions of any age have it.
+//! A title that a person or a model gave is stored in the profile. Without one, a name that a
+//! person chose is used; without that, the first question. The last is computed where it is shown,
+//! so it costs no write and no model, and sessions of any age have it.
 
 use crate::session::Session;
 
@@ -11,7 +10,7 @@ use crate::session::Session;
 const TITLE_CHARS_MAX: usize = 60;
 
 impl Session {
-    /// A few words for what it is about; nothing where nothing was said and nobody named it.
+    /// A few words about its topic; `None` if it has no messages and nobody named it.
     pub fn title(&self) -> Option<String> {
         let given = self.header.profile.title.as_deref().and_then(of_text);
         let name = &self.header.name;
@@ -19,7 +18,7 @@ impl Session {
         given.or_else(chosen).or_else(|| of_text(&self.first_message))
     }
 
-    /// What messages call it: the name a person chose, else its title in quotation marks.
+    /// How messages refer to it: the name a person chose, otherwise its title in quotation marks.
     pub fn label(&self) -> String {
         match self.title().filter(|_| self.header.name.is_automatic()) {
             Some(title) => format!("“{title}”"),
@@ -27,7 +26,7 @@ impl Session {
         }
     }
 
-    /// What a person can type to mean it, in a shell without quotes.
+    /// A selector for it that needs no quotes in a shell.
     pub fn selector(&self) -> &str {
         self.header.name.folded()
     }
@@ -39,7 +38,7 @@ impl Session {
 }
 
 /// The first words of a text, on one line: up to the end of the first sentence, and no more than
-/// fits a row. Marks of Markdown and what nobody sees are left out.
+/// fits a row. Markdown markup and invisible characters are left out.
 pub fn of_text(text: &str) -> Option<String> {
     let line = text.lines().map(bare).find(|line| line.chars().any(char::is_alphanumeric))?;
     let sentence = first_sentence(&line);
@@ -47,7 +46,7 @@ pub fn of_text(text: &str) -> Option<String> {
     Some(title).filter(|title| !title.is_empty())
 }
 
-/// A line without what marks it up, its spaces folded.
+/// A line without its markup, with single spaces.
 fn bare(line: &str) -> String {
     let line = line.trim().trim_start_matches(['#', '>', '*', '-', '`', ' ']);
     let seen = line.chars().filter(|c| !crate::name::is_hidden(*c) && *c != '`');
@@ -78,7 +77,7 @@ fn is_abbreviation(text: &str) -> bool {
     word.split('.').all(|part| part.chars().count() == 1 && part.chars().all(char::is_alphabetic))
 }
 
-/// At most as many characters as a title has, whole words where there are any.
+/// At most as many characters as a title has, ending at a word boundary if possible.
 fn cut(text: &str) -> String {
     if text.chars().count() <= TITLE_CHARS_MAX {
         return text.to_owned();

@@ -1,33 +1,32 @@
 //! A turn: one question and everything until its answer is complete.
 //!
-//! What opens a turn, what belongs to it and what ends it is decided here, once. A context, a
-//! transcript, a summary and a door that comes back after a crash all read turns from entries
-//! through this.
+//! Which entries open, belong to and end a turn is decided here, once. Contexts, transcripts,
+//! summaries and interfaces that come back after a crash all use this to read turns from entries.
 
 use std::borrow::Borrow;
 
 use crate::entry::{Body, Entry, Finished, RoundLimit};
 use crate::message::{Message, Role};
 
-/// What an entry is to the turn it is in.
+/// The role of an entry in its turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TurnPart<'a> {
-    /// It opens a turn. It may carry results too, which answer calls of the turn before.
+    /// It opens a turn. It may also contain results, which answer calls of the previous turn.
     Question(&'a Message),
-    /// The model speaks; its calls begin a round.
+    /// A reply of the model; its calls begin a round.
     Reply(&'a Message),
     /// Results of calls.
     Results(&'a Message),
-    /// The turn is over, and this is what it took.
+    /// The turn is over, with its cost.
     Finished(&'a Finished),
-    /// The turn was ended while the model still wanted tools.
+    /// The turn was ended while the model still called tools.
     RoundLimit(&'a RoundLimit),
     /// It is not part of any turn.
     Beside,
 }
 
 impl<'a> TurnPart<'a> {
-    /// What an entry with this body is.
+    /// The role of an entry with this body.
     pub fn of(body: &'a Body) -> TurnPart<'a> {
         match body {
             Body::Message(message) => match message.role {
@@ -43,7 +42,7 @@ impl<'a> TurnPart<'a> {
     }
 }
 
-/// One turn: its entries in order, the question first where it was read.
+/// One turn: its entries in order, beginning with the question, if it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn<E> {
     entries: Vec<E>,
@@ -60,7 +59,7 @@ impl<E: Borrow<Entry>> Turn<E> {
     ///
     /// # Errors
     ///
-    /// The entry, where it opens the next turn.
+    /// The entry, if it opens the next turn.
     pub fn push(&mut self, entry: E) -> Result<(), E> {
         if !self.entries.is_empty()
             && matches!(TurnPart::of(&entry.borrow().body), TurnPart::Question(_))
@@ -81,24 +80,24 @@ impl<E: Borrow<Entry>> Turn<E> {
         self.entries
     }
 
-    /// What its entries are to it.
+    /// The roles of its entries.
     pub fn parts(&self) -> impl DoubleEndedIterator<Item = TurnPart<'_>> {
         self.entries.iter().map(|entry| TurnPart::of(&entry.borrow().body))
     }
 
-    /// The entry that opens it, unless it begins with something else.
+    /// The entry that opens it, if it was read.
     pub fn question(&self) -> Option<&E> {
         let first = self.entries.first()?;
         matches!(TurnPart::of(&first.borrow().body), TurnPart::Question(_)).then_some(first)
     }
 
-    /// Whether it was noted as finished. A turn that was killed before that may have its answer
-    /// all the same: see [`has_answer`](Turn::has_answer).
+    /// Whether it is marked as finished. A turn that was killed before that may still have its
+    /// answer: see [`has_answer`](Turn::has_answer).
     pub fn is_over(&self) -> bool {
         self.parts().any(|part| matches!(part, TurnPart::Finished(_)))
     }
 
-    /// Whether the model had the last word, and called nothing in it.
+    /// Whether its last entry is a reply without calls.
     pub fn has_answer(&self) -> bool {
         let last = self.parts().rev().find_map(|part| match part {
             TurnPart::Reply(message) => Some(Some(message)),
@@ -123,7 +122,7 @@ impl<E: Borrow<Entry>> Turn<E> {
             && messages().all(|message| message.calls().all(|call| answers(&call.id)))
     }
 
-    /// The last text the model said in it, and why it was ended early, if it was.
+    /// The last text of the model in it, and why it was ended early, if it was.
     pub fn answer(&self) -> (String, Option<&RoundLimit>) {
         let texts = self.parts().filter_map(|part| match part {
             TurnPart::Reply(message) => Some(message.plain_text()),
@@ -138,8 +137,8 @@ impl<E: Borrow<Entry>> Turn<E> {
     }
 }
 
-/// The turns that are left out of contexts, by the message that opened each. One that resumes after
-/// its mark is shown again.
+/// The turns that are left out of contexts, by the message that opened each. One that is continued
+/// after its mark is shown again.
 pub fn left_out<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<u64> {
     let mut left_out: Vec<u64> = Vec::new();
     for entry in entries {
@@ -154,7 +153,7 @@ pub fn left_out<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<u64> {
     left_out
 }
 
-/// Groups entries into turns. What comes before the first question is a turn without one.
+/// Groups entries into turns. Entries before the first question form a turn without one.
 pub fn turns<E: Borrow<Entry>>(entries: impl IntoIterator<Item = E>) -> Vec<Turn<E>> {
     let mut turns: Vec<Turn<E>> = Vec::new();
     for entry in entries {

@@ -1,5 +1,5 @@
-//! What a session cost, for each model: kept beside its log, so that lists and charts never read
-//! one.
+//! The usage of a session by model: stored with its log, so that lists and charts do not have to
+//! read it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::entry::Body;
 use crate::message::Usage;
 
-/// What one model was asked for, and how long it took.
+/// The usage of one model, and its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelUsage {
     /// What the provider charged.
@@ -19,29 +19,29 @@ pub struct ModelUsage {
     pub ms: u64,
 }
 
-/// What each model was asked for, by its `provider/name`.
+/// The usage of each model, by its `provider/name`.
 pub type UsageByModel = BTreeMap<String, ModelUsage>;
 
-/// No sum grows beyond this, so that two of them fit into a signed number of 64 bits.
+/// Sums are capped at this, so that two of them fit into a signed 64-bit integer.
 pub const SUM_MAX: u64 = 1 << 62;
 
 /// Characters of a model's name.
 const NAME_CHARS_MAX: usize = 200;
 
-/// What is not said to be any model's.
+/// The name for usage without a model.
 const UNKNOWN: &str = "unknown";
 
 /// What entries add to the usage of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// What was counted before them is another session's: this one was started as its copy.
+    /// Earlier usage belongs to another session: this one was started as its copy.
     pub anew: bool,
-    /// What they add.
+    /// The usage they add.
     pub models: UsageByModel,
 }
 
 impl Spent {
-    /// What these entries add.
+    /// The usage that these entries add.
     pub fn of<'a>(bodies: impl IntoIterator<Item = &'a Body>) -> Spent {
         let mut spent = Spent::default();
         bodies.into_iter().for_each(|body| spent.add(body));
@@ -53,7 +53,7 @@ impl Spent {
         !self.anew && self.models.is_empty()
     }
 
-    /// The usage of a session with them in it.
+    /// The usage of a session, including them.
     pub fn add_to(&self, usage: &mut UsageByModel) {
         if self.anew {
             usage.clear();
@@ -71,7 +71,7 @@ impl Spent {
                 Some(usage) => (message.model.as_ref(), usage, 0),
                 None => return,
             },
-            // What it was charged is said by its replies.
+            // The usage is in its replies.
             Body::Finished(finished) => match &finished.model {
                 Some(model) => (Some(model), nothing, finished.ms),
                 None => return,
@@ -101,13 +101,13 @@ impl Spent {
     }
 }
 
-/// What a model is called here. A name may come from anyone's file, and has to fit into an index.
+/// A model's name, made safe: it may come from anyone's file, and has to fit into an index.
 fn named(model: &str) -> String {
     model.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect()
 }
 
 impl ModelUsage {
-    /// Sums of charges; a provider that reports absurd figures must not stop a conversation.
+    /// Adds usage, saturating: a provider that reports absurd numbers must not stop a conversation.
     pub fn add(&mut self, usage: Usage, ms: u64) {
         let mine = &mut self.usage;
         for (sum, more) in [
@@ -121,13 +121,13 @@ impl ModelUsage {
         }
     }
 
-    /// The columns a database keeps it in: input, output, read from and written to a cache, time.
+    /// The columns of a database for it: input, output, cache reads, cache writes, time.
     pub fn columns(&self) -> [u64; 5] {
         let Usage { input, output, cache_read, cache_write } = self.usage;
         [input, output, cache_read, cache_write, self.ms]
     }
 
-    /// What the columns say.
+    /// The usage in the columns.
     pub fn of_columns([input, output, cache_read, cache_write, ms]: [u64; 5]) -> ModelUsage {
         ModelUsage { usage: Usage { input, output, cache_read, cache_write }, ms }
     }

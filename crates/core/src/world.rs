@@ -1,8 +1,8 @@
 //! Where time and randomness come from.
 //!
-//! Nothing in this crate looks at a clock or rolls a die; the caller that makes a
-//! [`Sessions`](crate::Sessions) says where to get both. The real one is `rethread_store::System`;
-//! tests use [`Fixed`], which replays a day in a millisecond.
+//! Nothing in this crate reads a clock or generates random numbers; the caller that creates a
+//! [`Sessions`](crate::Sessions) provides both. The real one is `rethread_store::System`; tests use
+//! [`Fixed`], which replays a day in a millisecond.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,11 +12,11 @@ use uuid::Uuid;
 
 /// Time and randomness.
 pub trait World: Send + Sync {
-    /// The time now, in whole milliseconds.
+    /// The current time, in whole milliseconds.
     fn now(&self) -> Timestamp;
-    /// A fresh UUID of version 7.
+    /// A new UUIDv7.
     fn uuid(&self) -> Uuid;
-    /// The time zone of the person who starts a session.
+    /// The time zone of the user who starts a session.
     fn zone(&self) -> TimeZone;
 }
 
@@ -67,7 +67,7 @@ impl World for Fixed {
     }
 }
 
-/// A time as it is written everywhere: RFC 3339, UTC, milliseconds.
+/// A time in the usual form: RFC 3339, UTC, milliseconds.
 pub fn rfc3339(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }

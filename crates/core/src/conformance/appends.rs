@@ -1,4 +1,4 @@
-//! Rules of appending: one order for all writers, nothing lost, nothing doubled, nothing halved.
+//! Rules of appending: one order for all writers, nothing lost, duplicated or split.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -140,7 +140,7 @@ pub(super) fn an_append_begun_is_told_its_outcome(place: &dyn Factory) {
     let (tell, told) = std::sync::mpsc::channel();
     for index in 0..RIVALS as u64 {
         let (tell, entries) = (tell.clone(), vec![said(place, &index.to_string(), "hello")]);
-        // All of them pin the same place, so all but one are refused.
+        // All of them expect the same head, so all but one are refused.
         let then = Box::new(move |outcome| tell.send(outcome).expect("someone listens"));
         store.append_then(&owner(), id, At::head(0), entries, then);
     }

@@ -1,4 +1,4 @@
-//! Rules of keys: each points at one session, and moves only under the eyes of who moves it.
+//! Rules of keys: each points at one session, and moves only if the caller knows where it pointed.
 
 use super::{Factory, RIVALS, created, header, key, owner, race};
 use crate::message::Message;
@@ -55,7 +55,7 @@ pub(super) fn rivals_for_one_key_move_it_once(place: &dyn Factory) {
     for round in 0..10 {
         bind.seen = store.resolve(&owner(), &bind.key).expect("resolved");
         let results = race(RIVALS, |rival| {
-            // Nobody moves it to where it is.
+            // Moving it to where it already is does nothing.
             let to = if bind.seen == Some(sessions[rival]) { first.id() } else { sessions[rival] };
             place.store().bind(&owner(), &bind, Some(to)).map(|()| to)
         });

@@ -1,4 +1,4 @@
-//! Rules of leases: one holder at a time, and a fence that refuses a late one.
+//! Rules of leases: one holder at a time, and a fence that refuses a late holder.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn taking(holder: &str, head: u64) -> At {
     At { lease, ..At::head(head) }
 }
 
-/// An append that gives it back.
+/// An append that releases it.
 fn giving_back(fence: u64, head: u64) -> At {
     At { fence: Some(fence), lease: LeaseChange::GiveBack, ..At::head(head) }
 }

@@ -18,7 +18,7 @@ pub(super) fn a_list_is_newest_first_and_pages_without_gaps(place: &dyn Factory)
     let store = place.store();
     let mut expected = Vec::new();
     for index in 0..25 {
-        // Some share a moment, so that the order must not depend on the time alone.
+        // Some have the same time, so the order must not depend on the time alone.
         if index % 3 == 0 {
             place.world().advance(Duration::from_millis(1));
         }
@@ -63,7 +63,7 @@ pub(super) fn a_list_shows_what_the_filter_says(place: &dyn Factory) {
         store.create(&header, &[], &[]).expect("created").id()
     };
     let (a, b, c) = (make(Some("/a"), false), make(Some("/b"), false), make(Some("/a"), true));
-    // One row at a time, so that a filter must come before the limit.
+    // One row at a time, so a filter must come before the limit.
     let list = |filter| {
         let (mut found, mut after) = (BTreeSet::new(), None);
         for _ in 0..4 {
@@ -98,7 +98,7 @@ pub(super) fn what_was_thrown_away_is_listed_by_itself(place: &dyn Factory) {
         assert_eq!(session.header.trash.map(|trash| *trash), away.trash.flatten());
     }
     let list = |filter: Filter| {
-        // Some stores look at what was written last by itself.
+        // Some stores handle recent writes separately.
         let page = place.store().list(&owner(), &filter, None, 9).expect("listed");
         ids(&page).into_iter().collect::<BTreeSet<_>>()
     };

@@ -1,11 +1,12 @@
 //! The contract of a store, as a test suite.
 //!
 //! Each case is a rule; its name says which. [`CASES`] lists them all, and
-//! [`conformance!`](crate::conformance!) makes one test of each for a store. The suite races real
-//! threads, because a store that passes one caller at a time can still lose entries to eight.
+//! [`conformance!`](crate::conformance!) generates a test from each for a store. The suite races
+//! real threads, because a store that works for one caller at a time can still lose entries with
+//! eight.
 //!
 //! A case gets a [`Factory`]: a fresh, empty store, which it may open a second time to see what
-//! another process would see. The rules of one matter are in one file.
+//! another process would see. Related rules are in one file.
 
 mod appends;
 mod blobs;
@@ -28,11 +29,11 @@ use crate::session::{Header, Session};
 use crate::store::Backend;
 use crate::world::{Fixed, World};
 
-/// Where a case runs.
+/// The environment of a case.
 pub trait Factory: Send + Sync {
-    /// A store on this place. Called twice, it gives two that see the same sessions.
+    /// Opens the store. Called twice, it returns two that share the same sessions.
     fn store(&self) -> Arc<dyn Backend>;
-    /// The clock of the stores, which only the case moves.
+    /// The clock of the stores, which only the case changes.
     fn world(&self) -> Arc<Fixed>;
 }
 
@@ -44,7 +45,7 @@ macro_rules! cases {
         /// Every rule of the contract.
         pub const CASES: &[Case] = &[$($((stringify!($name), $module::$name),)*)*];
 
-        /// Makes one test of each rule for the store on a place.
+        /// Generates one test for each rule, for the store that a factory opens.
         #[macro_export]
         macro_rules! conformance {
             ($store:ident, $place:expr) => {
@@ -144,7 +145,7 @@ cases! {
 ///
 /// # Panics
 ///
-/// When the store breaks the rule.
+/// If the store breaks the rule.
 pub fn run(name: &str, place: &dyn Factory) {
     let (_, case) = CASES.iter().find(|(case, _)| *case == name).expect("a case of this name");
     case(place);
@@ -194,7 +195,7 @@ fn key(text: &str) -> Key {
     Key::new(text).expect("a valid key")
 }
 
-/// Runs rivals at the same moment and gives what each got.
+/// Runs closures concurrently, and returns the result of each.
 fn race<T: Send>(rivals: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = std::sync::Barrier::new(rivals);
     std::thread::scope(|scope| {

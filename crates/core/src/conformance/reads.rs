@@ -1,4 +1,5 @@
-//! Rules of reading: what was stored comes back as it was, is counted right and found whole.
+//! Rules of reading: what was stored is read back unchanged, counted correctly and found
+//! completely.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -143,7 +144,7 @@ pub(super) fn usage_is_that_of_the_replies_since_the_session_was_started(place: 
     let last = [reply("c", Some("a/b"), 4), entry(place, "d", Body::Finished(finished))];
     let append = |entries: &[NewEntry]| store.append(&owner(), id, At::END, entries);
     append(&first).expect("appended");
-    // What is repeated was charged once; what is refused, never.
+    // A repeated append is charged once; a refused one, never.
     append(&first).expect("repeated");
     append(&[reply("a", Some("a/b"), 100)]).expect_err("the id is taken");
     append(&last).expect("appended");
@@ -158,7 +159,7 @@ pub(super) fn usage_is_that_of_the_replies_since_the_session_was_started(place: 
     assert_eq!(sum(&seen), expected);
     let listed = store.list(&owner(), &Filter::default(), None, 9).expect("listed").sessions;
     assert_eq!(listed, [seen]);
-    // A copy begins at nothing: what was charged before was charged to the other session.
+    // A copy starts at zero: earlier usage was charged to the other session.
     let from = Some(id);
     let started = Started { origin: Origin::Fork, from, keys: Vec::new() };
     let started = entry(place, "s", Body::Started(started));
@@ -168,7 +169,7 @@ pub(super) fn usage_is_that_of_the_replies_since_the_session_was_started(place: 
     store.append(&owner(), fork.id(), At::END, &[reply("e", Some("c"), 8)]).expect("appended");
     let fork = store.get(&owner(), fork.id()).expect("there");
     assert_eq!(sum(&fork), [("c".into(), 10, 8, 5, 0)]);
-    // The same where the entries come one after the other.
+    // The same if the entries are appended one by one.
     append(&[reply("f", Some("z"), 1), started, reply("g", Some("c"), 2)]).expect("appended");
     assert_eq!(sum(&store.get(&owner(), id).expect("there")), [("c".into(), 10, 2, 5, 0)]);
 }

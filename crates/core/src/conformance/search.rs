@@ -1,4 +1,4 @@
-//! Rules of search: all that was acknowledged is found, by words, and by its owner alone.
+//! Rules of search: everything that was acknowledged is found by its words, and only by its owner.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Factory) {
 
 pub(super) fn search_keeps_to_one_owner_and_needs_a_word(place: &dyn Factory) {
     let (store, session) = created(place);
-    // A word that an index might take for a mark of its own.
+    // A word that an index might mistake for one of its own markers.
     let text = "zebra o6c6f63616c local user";
     store.append(&owner(), session.id(), At::END, &[said(place, "a", text)]).expect("appended");
     store.append(&owner(), session.id(), At::END, &[said(place, "b", "gnu")]).expect("appended");
@@ -64,7 +64,7 @@ pub(super) fn search_keeps_to_one_owner_and_needs_a_word(place: &dyn Factory) {
     }
 }
 
-/// What is written, and which queries find it. Every store gives the same answers.
+/// What is written, and which queries find it. Every store gives the same results.
 const TEXTS: [&str; 9] = [
     "The limiter is a token-bucket.",
     "A bucket of tokens, limited.",
@@ -160,7 +160,7 @@ pub(super) fn what_was_said_ranks_above_what_tools_answered_and_the_latest_first
     store.append(&owner(), session.id(), At::END, &first).expect("appended");
     let later = [at(9, user("e")), at(1, user("f"))];
     store.append(&owner(), second.id, At::END, &later).expect("appended");
-    // Of two that were said at the same time, the session made later comes first.
+    // If two have the same time, the session created later comes first.
     let (one, two) = (session.id(), second.id);
     let mut same = [(one, 0), (two, 1)];
     same.sort_unstable_by(|a, b| b.cmp(a));
@@ -229,7 +229,7 @@ fn scoped(scope: Scope) -> Query {
     query("zebra").within(scope)
 }
 
-/// The places a search finds, in its order, in the one session there is.
+/// The positions a search finds, in order, in the only session.
 fn seqs(store: &dyn Backend, query: &Query) -> Vec<u64> {
     let hits = store.search(&owner(), query, 0, 99).expect("searched");
     hits.iter().map(|hit| hit.place.seq).collect()

@@ -1,4 +1,4 @@
-//! Rules of a session as a whole: its creation, its header, its name, its owner and its end.
+//! Rules of a session as a whole: creating it, its header, its name, its owner, and deleting it.
 
 use std::time::Duration;
 

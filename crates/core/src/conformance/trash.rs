@@ -1,5 +1,5 @@
-//! Rules of the trash: a session in it is not found, its name and keys are free, and it comes back
-//! whole.
+//! Rules of the trash: a session in it is not found, its name and keys can be reused, and it can be
+//! restored completely.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn not_found<T: std::fmt::Debug>(outcome: Result<T, StoreError>) {
     assert!(matches!(outcome, Err(StoreError::NotFound { .. })), "{outcome:?}");
 }
 
-/// A session with a name, a key, an attachment and something said in it.
+/// A session with a name, a key, an attachment and a message.
 fn full(place: &dyn Factory) -> (std::sync::Arc<dyn Backend>, Session, Bind) {
     let store = place.store();
     let header = Header { name: name("plan"), ..header(place) };
@@ -48,7 +48,7 @@ pub(super) fn a_session_in_the_trash_is_not_found(place: &dyn Factory) {
     let blob = store.put_blob(&owner(), id, b"bytes").expect("kept");
     assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched").len(), 1);
     store.update(&owner(), id, &throw_away(place, &session)).expect("thrown away");
-    // Some stores remember what they looked up last.
+    // Some stores cache what they looked up last.
     for store in [store, place.store()] {
         not_found(store.read(&owner(), id, 0..9));
         not_found(store.append(&owner(), id, At::END, &[said(place, "b", "late")]));
@@ -165,7 +165,7 @@ pub(super) fn the_trash_is_emptied_of_what_is_old(place: &dyn Factory) {
     assert_eq!(sessions.empty_old_trash().expect("emptied"), 1);
     assert_eq!(names(&sessions), ["young"]);
     let (checked, mut findings) = sessions.doctor(false, |_, _| {}).expect("checked");
-    // Search may be behind, and catches up.
+    // The search index may not be up to date, and catches up.
     findings.retain(|finding| finding.state != FindingState::Noted);
     assert_eq!((checked, findings), (2, vec![]), "a session in the trash is checked, and sound");
     assert_eq!(sessions.undo(young).expect("undone"), Undone::Delete { session: young });

@@ -1,8 +1,8 @@
-//! Something said: a role and the blocks it is made of.
+//! Messages: a role and a list of blocks.
 //!
-//! On the wire a message is `{"role": "user", "content": …}` where content is a string, one block
-//! or a list of blocks. Fields of a block that are not known here are kept byte for byte
-//! (see [`Block`]), because a log that drops what it does not understand is not the truth.
+//! On the wire a message is `{"role": "user", "content": …}`, where the content is a string, one
+//! block or a list of blocks. Unknown fields of a block are kept byte for byte (see [`Block`]),
+//! because a log that drops what it does not understand is not the truth.
 
 mod wire;
 
@@ -13,22 +13,22 @@ use crate::raw::Raw;
 pub use crate::raw::without_lone_surrogates;
 use wire::Tag;
 
-/// Who said it.
+/// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Instructions that hold for the whole conversation.
+    /// Instructions for the whole conversation.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
-    /// A tool, answering a call of the model.
+    /// A tool, with the result of a call.
     Tool,
 }
 
 impl Role {
-    /// The word used on the wire.
+    /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::System => "system",
@@ -39,13 +39,13 @@ impl Role {
     }
 }
 
-/// Tokens a provider says it used.
+/// Token usage, as reported by a provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Tokens read, without those read from or written to the provider's cache.
+    /// Input tokens, without those read from or written to the provider's cache.
     pub input: u64,
-    /// Tokens written by the model.
+    /// Output tokens.
     pub output: u64,
     /// Tokens read from the provider's cache.
     pub cache_read: u64,
@@ -54,19 +54,19 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Everything the model read, from the cache or not.
+    /// All input tokens, cached or not.
     pub fn read(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
-    /// Everything the model read and wrote.
+    /// All input and output tokens.
     pub fn total(&self) -> u64 {
         self.read().saturating_add(self.output)
     }
 }
 
 impl std::ops::AddAssign for Usage {
-    /// Sums of charges; a provider that reports absurd figures must not stop a conversation.
+    /// Adds usage, saturating: a provider that reports absurd numbers must not stop a conversation.
     fn add_assign(&mut self, other: Usage) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);
@@ -75,12 +75,12 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// Something said.
+/// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Who said it.
+    /// Its role.
     pub role: Role,
-    /// What it is made of, in order.
+    /// Its blocks, in order.
     pub content: Vec<Block>,
     /// The model that wrote it, as `provider/model`.
     pub model: Option<String>,
@@ -88,7 +88,7 @@ pub struct Message {
     pub usage: Option<Usage>,
     /// The reply was stopped before its end; this is the part that arrived.
     pub interrupted: bool,
-    /// Fields nobody here knows, kept as they came.
+    /// Unknown fields, kept byte for byte.
     pub extra: Vec<(String, Raw)>,
 }
 
@@ -103,27 +103,27 @@ impl Message {
         Message::new(role, vec![Block::text(text)])
     }
 
-    /// Something the person said.
+    /// A user message.
     pub fn user(text: impl Into<String>) -> Message {
         Message::text(Role::User, text)
     }
 
-    /// Something the model said.
+    /// An assistant message.
     pub fn assistant(text: impl Into<String>) -> Message {
         Message::text(Role::Assistant, text)
     }
 
-    /// Instructions for the model.
+    /// A system message.
     pub fn system(text: impl Into<String>) -> Message {
         Message::text(Role::System, text)
     }
 
-    /// A tool's answer to the call `tool_use_id`.
+    /// A tool message with the result of the call `tool_use_id`.
     pub fn tool_result(tool_use_id: impl Into<String>, text: impl Into<String>) -> Message {
         Message::new(Role::Tool, vec![Block::tool_result(tool_use_id, text)])
     }
 
-    /// The calls this message makes.
+    /// The tool calls in this message.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.content.iter().filter_map(|block| match &block.kind {
             BlockKind::ToolUse(call) => Some(call),
@@ -131,7 +131,7 @@ impl Message {
         })
     }
 
-    /// The tool results this message carries.
+    /// The tool results in this message.
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.content.iter().filter_map(|block| match &block.kind {
             BlockKind::ToolResult(result) => Some(result),
@@ -139,7 +139,7 @@ impl Message {
         })
     }
 
-    /// The attachments it names: blobs of its session.
+    /// The attachments it refers to: blobs of its session.
     pub fn blobs(&self) -> Vec<BlobId> {
         fn add(blocks: &[Block], blobs: &mut Vec<BlobId>) {
             for block in blocks {
@@ -154,14 +154,14 @@ impl Message {
         blobs
     }
 
-    /// Whether this opens a turn: a user message that is more than an envelope for tool results.
+    /// Whether this opens a turn: a user message that contains more than tool results.
     pub fn opens_turn(&self) -> bool {
         self.role == Role::User
             && (self.content.is_empty()
                 || self.content.iter().any(|b| !matches!(b.kind, BlockKind::ToolResult(_))))
     }
 
-    /// How many bytes it can have as JSON, at the most.
+    /// An upper bound of its size as JSON.
     pub(crate) fn bytes_at_most(&self) -> usize {
         // A character is escaped in at most six bytes, and a block has few fields of its own.
         const FIELDS: usize = 256;
@@ -171,8 +171,7 @@ impl Message {
         FIELDS + extra + model + self.content.iter().map(Block::bytes_at_most).sum::<usize>()
     }
 
-    /// What a person said or read in it: its texts, one paragraph each, without the prefix a door
-    /// put before them.
+    /// Its text, one paragraph per block, without the prefix that a client added.
     pub fn plain_text(&self) -> String {
         let texts: Vec<&str> = self
             .content
@@ -186,10 +185,10 @@ impl Message {
     }
 }
 
-/// One part of a message.
+/// One block of a message.
 ///
-/// `kind` is what it means. When a block was read that held more than its meaning (fields nobody
-/// here knows), its text is kept and written again exactly as it was.
+/// `kind` is its meaning. If a block that was read contained more than that (unknown fields), its
+/// JSON is kept and written again byte for byte.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// What it means.
@@ -206,7 +205,7 @@ const DOCUMENT: &str = "document";
 /// The media type of documents that providers read.
 const PDF: &str = "application/pdf";
 
-/// Where an attachment's bytes are, when they are kept with the session.
+/// The location of an attachment's bytes, if they are stored with the session.
 #[derive(Serialize, Deserialize)]
 struct BlobSource {
     #[serde(rename = "type")]
@@ -216,42 +215,42 @@ struct BlobSource {
     media_type: String,
 }
 
-/// What a block means.
+/// The meaning of a block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockKind {
     /// Text.
     Text(String),
-    /// Text a door put before what the person wrote, such as `[Active file: …]`. A model sees it
-    /// as text; previews and search leave it out.
+    /// Text that a client put before the user's own, such as `[Active file: …]`. A model sees it as
+    /// text; previews and search leave it out.
     Prefix(String),
-    /// What the model thought before it spoke; only its own provider accepts it back.
+    /// The model's thinking; only its own provider accepts it back.
     Thinking(Thinking),
-    /// A call of a tool.
+    /// A tool call.
     ToolUse(Call),
-    /// The answer to a call.
+    /// The result of a call.
     ToolResult(ToolResult),
     /// A picture; `source` as the provider's API writes it.
     Image {
-        /// Where the picture is: a URL, its bytes in base64, or a blob of the session.
+        /// The location of the picture: a URL, its bytes in base64, or a blob of the session.
         source: Raw,
     },
     /// Any other kind.
     Unknown,
 }
 
-/// What a model thought.
+/// A model's thinking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thinking {
-    /// The text; empty when the provider hid it.
+    /// The text; empty if the provider hid it.
     pub text: String,
-    /// Whether the provider signed it. Without a signature no provider takes it back.
+    /// Whether the provider signed it. Without a signature, no provider accepts it back.
     pub signed: bool,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// What the result will refer to.
+    /// The id that the result refers to.
     pub id: String,
     /// The tool.
     pub name: String,
@@ -259,12 +258,12 @@ pub struct Call {
     pub input: Raw,
 }
 
-/// The answer to a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
     /// The call it answers.
     pub tool_use_id: String,
-    /// What the tool said.
+    /// The tool's output.
     pub content: Vec<Block>,
     /// The tool failed.
     pub is_error: bool,
@@ -279,7 +278,7 @@ impl ToolResult {
 }
 
 impl Block {
-    /// A block that means `kind` and nothing else.
+    /// A block with this meaning and nothing else.
     pub fn of(kind: BlockKind) -> Block {
         Block { kind, raw: None }
     }
@@ -289,17 +288,17 @@ impl Block {
         Block::of(BlockKind::Text(text.into()))
     }
 
-    /// A prefix put there by a door.
+    /// A prefix added by a client.
     pub fn prefix(text: impl Into<String>) -> Block {
         Block::of(BlockKind::Prefix(text.into()))
     }
 
-    /// A call of a tool.
+    /// A tool call.
     pub fn tool_use(id: impl Into<String>, name: impl Into<String>, input: Raw) -> Block {
         Block::of(BlockKind::ToolUse(Call { id: id.into(), name: name.into(), input }))
     }
 
-    /// A tool's answer in text.
+    /// A tool result with text.
     pub fn tool_result(tool_use_id: impl Into<String>, text: impl Into<String>) -> Block {
         Block::of(BlockKind::ToolResult(ToolResult {
             tool_use_id: tool_use_id.into(),
@@ -308,7 +307,7 @@ impl Block {
         }))
     }
 
-    /// The text, where it is a block of text.
+    /// The text, if it is a text block.
     pub fn as_text(&self) -> Option<&str> {
         match &self.kind {
             BlockKind::Text(text) => Some(text),
@@ -316,18 +315,18 @@ impl Block {
         }
     }
 
-    /// A picture whose bytes are kept with the session.
+    /// A picture whose bytes are stored with the session.
     pub fn image(blob: BlobId, media_type: &str) -> Block {
         let source = BlobSource { kind: BLOB.into(), sha256: blob, media_type: media_type.into() };
         Block::of(BlockKind::Image { source: Raw::of(&source) })
     }
 
-    /// A document whose bytes are kept with the session, and which a model may be sent.
+    /// A document whose bytes are stored with the session, and which may be sent to a model.
     pub fn document(blob: BlobId, media_type: &str, title: Option<&str>) -> Block {
         Block::attached(DOCUMENT, blob, media_type, title)
     }
 
-    /// A file whose bytes are kept with the session, and which no model is sent.
+    /// A file whose bytes are stored with the session, and which is never sent to a model.
     pub fn file(blob: BlobId, media_type: &str, title: Option<&str>) -> Block {
         Block::attached("file", blob, media_type, title)
     }
@@ -346,7 +345,7 @@ impl Block {
         Block { kind: BlockKind::Unknown, raw: Some(raw) }
     }
 
-    /// Whether it is a document that is kept with the session, of the kind that providers read.
+    /// Whether it is a document that is stored with the session, of a type that providers read.
     pub fn is_document(&self) -> bool {
         #[derive(Deserialize)]
         struct Attached {
@@ -362,7 +361,7 @@ impl Block {
             && self.raw.as_ref().is_some_and(is_pdf)
     }
 
-    /// The same block with its bytes in it, in base64, as providers take them. `None` where it is
+    /// The same block with its bytes inline, in base64, as providers expect them. `None` if it is
     /// not an attachment.
     pub fn with_bytes(&self, base64: &str) -> Option<Block> {
         #[derive(Deserialize)]
@@ -392,7 +391,7 @@ impl Block {
         }
     }
 
-    /// The blob of the session that holds its bytes, where it is an attachment.
+    /// The blob of the session with its bytes, if it is an attachment.
     pub fn blob(&self) -> Option<BlobId> {
         #[derive(Deserialize)]
         struct Attached {
@@ -426,12 +425,12 @@ impl Block {
         FIELDS + own.max(self.raw.as_ref().map_or(0, |raw| raw.get().len()))
     }
 
-    /// The block as it was written, where it held more than its meaning.
+    /// The original JSON, if it contained more than the meaning.
     pub fn raw(&self) -> Option<&Raw> {
         self.raw.as_ref()
     }
 
-    /// The `type` it has on the wire.
+    /// Its `type` on the wire.
     pub fn type_name(&self) -> String {
         match &self.kind {
             BlockKind::Text(_) => "text".into(),

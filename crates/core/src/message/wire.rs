@@ -1,7 +1,8 @@
-//! Messages as JSON, read and written so that nothing is lost.
+//! Parses and writes messages as JSON without losing anything.
 //!
-//! A block is read strictly first: exactly the fields it has a meaning for. What fits only loosely
-//! keeps its text beside its meaning, and what fits not at all is kept as text alone.
+//! A block is first parsed strictly: with exactly the fields of its type. A block that fits only
+//! loosely keeps its JSON in addition to its meaning; a block that does not fit at all is kept as
+//! JSON only.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +21,8 @@ impl Block {
         if block.kind != BlockKind::Unknown || !raw.get().contains("\\u") {
             return block;
         }
-        // Half of a pair of escapes, left by programs that cut a text inside an emoji, is not a
-        // character; the rest of the block means what it says.
+        // Half a surrogate pair, left by programs that cut a text inside an emoji, is not a
+        // character; the rest of the block is still valid.
         let mended = RawValue::from_string(without_lone_surrogates(raw.get()));
         let kind = mended.map_or(BlockKind::Unknown, |mended| Block::read_as_written(&mended).kind);
         Block { kind, ..block }
@@ -51,7 +52,7 @@ impl Block {
                 Some((source, exact)) => (BlockKind::Image { source }, exact),
                 None => (BlockKind::Unknown, false),
             },
-            // Thinking goes back to its provider byte for byte, so its text is always kept.
+            // Thinking is sent back to its provider byte for byte, so its JSON is always kept.
             Some("thinking" | "redacted_thinking") => {
                 match serde_json::from_str::<ThinkingShape>(raw.get()) {
                     Ok(shape) => (BlockKind::Thinking(shape.into()), false),
@@ -71,8 +72,8 @@ pub(super) struct Tag {
     pub(super) kind: Option<String>,
 }
 
-/// Reads `raw` as exactly the known shape; failing that, as the known shape with more in it.
-/// The flag says whether writing the meaning alone gives everything back.
+/// Parses `raw` as exactly the known shape; failing that, as the known shape with more in it. The
+/// flag says whether writing the meaning alone reproduces everything.
 fn strict_or_loose<'a, S, L>(raw: &'a RawValue) -> Option<(S::Meaning, bool)>
 where
     S: Deserialize<'a> + Shape,
@@ -162,7 +163,7 @@ struct ResultShape {
     is_error: bool,
 }
 
-/// Content may be missing, null, or any JSON a tool returned instead of text.
+/// Content may be missing, null, or any JSON that a tool returned instead of text.
 #[derive(Deserialize)]
 struct LooseResult {
     tool_use_id: Value,
@@ -258,7 +259,7 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// The parser's error when the content is none of these.
+    /// The parser's error if the content is none of these.
     pub fn from_content(role: Role, content: &str) -> serde_json::Result<Message> {
         let raw: &RawValue = serde_json::from_str(content)?;
         match raw.get().as_bytes().first() {
@@ -269,7 +270,7 @@ impl Message {
 }
 
 impl Message {
-    /// Forgets how a block was written that means something else by now.
+    /// Drops the original JSON of a block whose meaning has changed.
     pub(crate) fn forget_what_was_changed(&mut self) {
         self.content.iter_mut().for_each(Block::forget_what_was_changed);
     }
@@ -326,7 +327,7 @@ fn string_or_blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Bl
     }
 }
 
-/// Accepts only what would be written again: `is_error` is absent or true.
+/// Accepts only what would be written the same way: `is_error` is absent or true.
 fn only_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     match bool::deserialize(deserializer)? {
         true => Ok(true),
@@ -344,7 +345,7 @@ impl Serialize for Content<'_> {
             [Block { kind: BlockKind::Text(text), raw: None }] if !text.is_empty() => {
                 serializer.serialize_str(text)
             }
-            // A string that could not be read in full stays as it was written.
+            // A string that could not be decoded completely stays as it was written.
             [Block { raw: Some(raw), .. }] if raw.get().starts_with('"') => {
                 raw.serialize(serializer)
             }
@@ -403,7 +404,7 @@ impl Serialize for Message {
         if self.interrupted {
             map.serialize_entry("interrupted", &true)?;
         }
-        // These two are above; a second one would be read instead.
+        // These two were written above; a second one would be read instead.
         let others =
             self.extra.iter().filter(|(key, _)| !matches!(key.as_str(), "role" | "content"));
         for (key, value) in others {
@@ -446,7 +447,8 @@ impl<'de> Visitor<'de> for MessageVisitor {
                         }
                     });
                 }
-                // A field of ours in another program's sense is kept as that program's field.
+                // A field with one of our names but another meaning is kept as the other program's
+                // field.
                 _ => {
                     let raw = map.next_value::<Raw>()?;
                     match (key.as_str(), known(&key, &raw)) {
@@ -464,15 +466,15 @@ impl<'de> Visitor<'de> for MessageVisitor {
     }
 }
 
-/// A field of ours, read.
+/// One of our fields, parsed.
 enum Known {
     Model(String),
     Usage(Usage),
     Interrupted,
 }
 
-/// Reads a field of ours, if writing it again gives the same bytes. Usage is ours however it is
-/// spaced and whichever of its numbers are given: programs that count tokens write it as they like.
+/// Parses one of our fields, if writing it again gives the same bytes. Usage is accepted with any
+/// spacing and with any of its numbers missing, because programs write it in different ways.
 fn known(key: &str, raw: &Raw) -> Option<Known> {
     let (known, written) = match key {
         "model" => {

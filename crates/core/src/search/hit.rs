@@ -1,4 +1,4 @@
-//! What is shown of an entry that was found.
+//! Search hits: what is shown of an entry that was found.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,29 +8,29 @@ use jiff::Timestamp;
 use super::Speaker;
 use crate::session::Place;
 
-/// Characters shown around what was found.
+/// Characters shown around the matches.
 const SNIPPET_CHARS: usize = 160;
 
-/// Places looked at for the one that shows most of what was asked for.
+/// Positions that are tried for the one that shows most of the query.
 const PLACES_MAX: usize = 1_000;
 
-/// One entry that a search found.
+/// A search hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Where.
+    /// Its position.
     pub place: Place,
-    /// When it was said.
+    /// The time of the entry.
     pub at: Timestamp,
-    /// By whom.
+    /// Its speaker.
     pub speaker: Speaker,
-    /// The text around it, on one line.
+    /// The text around the matches, on one line.
     pub snippet: String,
-    /// The bytes of the snippet that were asked for, in order.
+    /// The byte ranges of the matches in the snippet, in order.
     pub marks: Vec<Range<usize>>,
 }
 
 impl Hit {
-    /// The snippet in pieces, each with whether it was asked for.
+    /// The snippet in pieces, each with whether it is a match.
     pub fn pieces(&self) -> impl Iterator<Item = (&str, bool)> {
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -43,15 +43,15 @@ impl Hit {
         pieces.into_iter().filter(|(text, _)| !text.is_empty())
     }
 
-    /// The marks in characters, as other languages count: where each begins and ends.
+    /// The marks counted in characters, as other languages do: start and end of each.
     pub fn marks_in_chars(&self) -> Vec<[usize; 2]> {
         let chars = |end: usize| self.snippet[..end].chars().count();
         self.marks.iter().map(|mark| [chars(mark.start), chars(mark.end)]).collect()
     }
 }
 
-/// The part of a text that shows most of what was found, on one line, and where that is in it.
-/// `found` has the number of what was asked for, and its bytes.
+/// The part of a text that shows most of the query, on one line, with the position of the matches.
+/// `found` has the index of each phrase, and its byte range.
 pub(super) fn snippet(text: &str, found: &[(usize, Range<usize>)]) -> (String, Vec<Range<usize>>) {
     let found = &found[..found.len().min(PLACES_MAX)];
     let different = |at: usize| {
@@ -93,12 +93,12 @@ pub(super) fn snippet(text: &str, found: &[(usize, Range<usize>)]) -> (String, V
     (line.text, line.marks)
 }
 
-/// A line with marks, as it is written.
+/// A line with marks, while it is written.
 #[derive(Default)]
 struct Line {
     text: String,
     marks: Vec<Range<usize>>,
-    /// Where the mark that is open began in the line, and ends in the text.
+    /// The start of the open mark in the line, and its end in the text.
     open: Option<(usize, usize)>,
 }
 
@@ -111,7 +111,7 @@ impl Line {
         };
     }
 
-    /// Ends the mark that ends here in the text.
+    /// Closes the mark that ends here in the text.
     fn close(&mut self, at: usize) {
         if let Some((start, end)) = self.open
             && end <= at

@@ -1,10 +1,10 @@
-//! Search: what can be found in an entry, and what a query asks for.
+//! Search: the searchable text of an entry, and queries.
 //!
-//! A text becomes [`terms`], here and nowhere else, and a [`Query`] asks for terms. A store keeps an
-//! index of terms or none; either way it finds what [`Query::matches`] would find, in the order of
-//! [`Rank`]. That is how the same query has the same hits in every store.
+//! A text is split into [`terms`], here and nowhere else, and a [`Query`] consists of terms.
+//! Whether or not a store has an index of terms, it finds what [`Query::matches`] would find, in
+//! the order of [`Rank`]. So the same query has the same hits in every store.
 //!
-//! Nothing is stored here. How an index follows the logs is up to each store.
+//! Nothing is stored here. How an index is kept up to date is up to each store.
 
 mod hit;
 mod query;
@@ -22,19 +22,19 @@ use crate::message::{BlockKind, Message, Role};
 use crate::name::SessionId;
 use crate::session::Place;
 
-/// Bytes of one entry that search looks at. What comes after them in a huge tool result is not
-/// found; `show` and `recall` read it as ever.
+/// Bytes of one entry that are searchable. The rest of a huge tool result is not found; `show` and
+/// `recall` still read it.
 pub const INDEXED_BYTES_MAX: usize = 256 << 10;
 
-/// Who an entry comes from, as search reports it.
+/// Who an entry comes from, as reported by search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
-    /// The person.
+    /// The user.
     User,
-    /// The model, its summaries included.
+    /// The model, including its summaries.
     Assistant,
-    /// A tool: what it was asked and what it answered. A message that only calls tools counts here.
+    /// A tool: its calls and results. A message that only calls tools counts here.
     Tool,
     /// Instructions for the model.
     System,
@@ -45,7 +45,7 @@ impl Speaker {
     pub const ALL: [Speaker; 4] =
         [Speaker::User, Speaker::Assistant, Speaker::Tool, Speaker::System];
 
-    /// The word for it.
+    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Speaker::User => "user",
@@ -55,24 +55,24 @@ impl Speaker {
         }
     }
 
-    /// Whether it is part of the conversation. What people and models said ranks above the rest.
+    /// Whether it is part of the conversation. Messages of users and models rank above the rest.
     pub fn converses(self) -> bool {
         matches!(self, Speaker::User | Speaker::Assistant)
     }
 }
 
-/// What can be found in an entry.
+/// The searchable text of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchText {
-    /// Who said it.
+    /// Its speaker.
     pub speaker: Speaker,
     /// The text, cut to [`INDEXED_BYTES_MAX`].
     pub text: String,
 }
 
 impl SearchText {
-    /// What can be found in an entry: what was said, called and answered; not thinking, and not what
-    /// a door put before a message.
+    /// The searchable text of an entry: messages, calls and results; not thinking, and not the
+    /// prefix that a client added.
     pub fn of(body: &Body) -> Option<SearchText> {
         let (speaker, mut text) = match body {
             Body::Message(message) => (speaker(message), text(message)),
@@ -119,7 +119,7 @@ fn text(message: &Message) -> String {
 }
 
 /// Adds the values in the arguments of a call. The names of the arguments are the same in every
-/// call, and nobody looks for them.
+/// call, and nobody searches for them.
 fn push_values(text: &mut String, value: &serde_json::Value) {
     use serde_json::Value;
     match value {
@@ -134,17 +134,17 @@ fn push_values(text: &mut String, value: &serde_json::Value) {
     }
 }
 
-/// Where a hit belongs among others: the greater, the earlier it is shown. What people and models
-/// said comes before what tools were asked and answered; then the later before the earlier.
+/// The sort key of a hit; the greatest comes first. Messages of users and models come before calls
+/// and results of tools; then later ones before earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     /// Whether it is part of the conversation.
     pub converses: bool,
-    /// When it was said.
+    /// Its time.
     pub at: Timestamp,
     /// The session.
     pub session: SessionId,
-    /// Its place there.
+    /// Its position there.
     pub seq: u64,
 }
 
@@ -154,20 +154,20 @@ impl Rank {
         Rank { converses: speaker.converses(), at, session: place.session, seq: place.seq }
     }
 
-    /// The place it belongs to.
+    /// The position it belongs to.
     pub fn place(&self) -> Place {
         Place { session: self.session, seq: self.seq }
     }
 }
 
-/// One page of hits: the entries that may match in their order, those that do not match left out.
+/// One page of hits: the candidates in order, without those that do not match.
 ///
-/// `said` reads the entry of a rank; it is called for those alone that are shown, and for all up to
-/// them where the query has a phrase, which only the text can tell.
+/// `said` reads the entry of a rank. It is called only for those that are shown; if the query has a
+/// phrase, which can be checked only in the text, it is called for all up to them.
 ///
 /// # Errors
 ///
-/// The terms of `said`.
+/// The errors of `said`.
 pub fn page<E>(
     query: &Query,
     mut found: Vec<Rank>,
@@ -185,7 +185,7 @@ pub fn page<E>(
             passed += 1;
             continue;
         }
-        // What cannot be read cannot be shown.
+        // Entries that cannot be read cannot be shown.
         let Some(said) = said(rank.place())? else { continue };
         if query.has_phrase() && !query.matches(&said.text) {
             continue;

@@ -1,8 +1,8 @@
-//! What a person looks for.
+//! Search queries.
 //!
-//! A query is words, and all of them must be in the entry. `"two words"` is a phrase: they follow
-//! one another. `limit*` is the beginning of a word. Nothing else means anything: there are no
-//! operators, so nothing typed is a syntax error.
+//! A query consists of words, and an entry must contain all of them. `"two words"` is a phrase: the
+//! words must be adjacent. `limit*` matches words that begin with `limit`. There are no operators,
+//! so nothing you type is a syntax error.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::limits::QUERY_BYTES_MAX;
 use crate::session::Place;
 use crate::store::{Result, StoreError};
 
-/// What a search looks for, and where.
+/// What to search for, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     phrases: Vec<Phrase>,
@@ -22,19 +22,19 @@ pub struct Query {
     pub scope: Scope,
 }
 
-/// Where a search looks: everywhere, unless something is given.
+/// Where to search: everywhere, unless something is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Only what was said then or later.
+    /// Only entries from then or later.
     pub since: Option<Timestamp>,
     /// Only sessions of this workspace.
     pub workspace: Option<String>,
-    /// Only what this speaker said.
+    /// Only entries of this speaker.
     pub from: Option<Speaker>,
 }
 
 impl Scope {
-    /// Whether what this speaker said then, in a session of this workspace, is asked for.
+    /// Whether the scope includes an entry with this speaker, time and workspace.
     pub fn covers(&self, at: Timestamp, workspace: Option<&str>, speaker: Speaker) -> bool {
         self.since.is_none_or(|since| at >= since)
             && self.workspace.as_deref().is_none_or(|wanted| workspace == Some(wanted))
@@ -42,7 +42,7 @@ impl Scope {
     }
 }
 
-/// Terms that follow one another: one for a word, several for a phrase or a run of characters.
+/// Adjacent terms: one for a word, several for a phrase or a run of characters.
 type Phrase = Vec<Wanted>;
 
 /// A term that an entry must have.
@@ -50,7 +50,7 @@ type Phrase = Vec<Wanted>;
 pub struct Wanted {
     /// The term: letters, digits and marks in lowercase, never empty.
     pub text: String,
-    /// Whether any term that begins with it will do.
+    /// Whether it matches any term that begins with it.
     pub prefix: bool,
 }
 
@@ -64,7 +64,7 @@ impl Wanted {
 }
 
 impl Query {
-    /// What a text asks for.
+    /// Parses a query.
     ///
     /// ```
     /// # use rethread_core::search::Query;
@@ -84,7 +84,7 @@ impl Query {
         }
         let mut phrases = Vec::new();
         for (index, part) in text.split('"').enumerate() {
-            // What follows a quote that is not closed is a phrase that is still being typed.
+            // Text after an unclosed quote is a phrase that is still being typed.
             match index % 2 == 1 {
                 true => phrases.push(phrase(part)),
                 false => phrases.extend(runs(part).map(|run| wanted(run, part, true))),
@@ -97,7 +97,7 @@ impl Query {
         }
     }
 
-    /// What a text asks for while somebody is typing it: its last word may continue.
+    /// Parses a query while somebody is typing it: its last word may be incomplete.
     ///
     /// # Errors
     ///
@@ -114,30 +114,31 @@ impl Query {
         Query { scope, ..self }
     }
 
-    /// The terms an entry must have, each once. Where [`Query::has_phrase`], having them is not enough.
+    /// The terms an entry must have, each once. If [`Query::has_phrase`], having them is not
+    /// enough.
     pub fn terms(&self) -> BTreeSet<&Wanted> {
         self.phrases.iter().flatten().collect()
     }
 
-    /// Whether terms must follow one another, which only the text can tell.
+    /// Whether terms must be adjacent, which can be checked only in the text.
     pub fn has_phrase(&self) -> bool {
         self.phrases.iter().any(|phrase| phrase.len() > 1)
     }
 
-    /// Whether a text has everything that is asked for.
+    /// Whether a text matches.
     pub fn matches(&self, text: &str) -> bool {
         let all: Vec<Term> = terms(text).collect();
         let begins = |phrase: &Phrase| all.windows(phrase.len()).any(|terms| fits(phrase, terms));
         self.phrases.iter().all(begins)
     }
 
-    /// An entry that matches, with the part of it around what was found.
+    /// The hit for an entry that matches, with a snippet.
     pub fn hit(&self, place: Place, at: Timestamp, said: &SearchText) -> Hit {
         let (snippet, marks) = super::hit::snippet(&said.text, &self.found(&said.text));
         Hit { place, at, speaker: said.speaker, snippet, marks }
     }
 
-    /// Where in a text each phrase begins and ends: its number, and its bytes, in order.
+    /// The position of each phrase in a text: its index, and its byte range, in order.
     fn found(&self, text: &str) -> Vec<(usize, std::ops::Range<usize>)> {
         let all: Vec<Term> = terms(text).collect();
         let mut found = Vec::new();
@@ -151,7 +152,7 @@ impl Query {
                         .last()
                         .is_some_and(|w| w.prefix && w.text.starts_with(is_unspaced))
                     {
-                        // One character was asked for; the term has its neighbour too.
+                        // The query was one character; the term also contains its neighbour.
                         true => first_char(text, &last.range),
                         false => last.range.end,
                     };
@@ -178,14 +179,14 @@ fn phrase(text: &str) -> Phrase {
     all.into_iter().enumerate().flat_map(|(at, run)| wanted(run, text, at == last)).collect()
 }
 
-/// The terms a run stands for; `open` if nothing has to follow it.
+/// The terms of a run; `open` if nothing has to follow it.
 fn wanted(run: Run, text: &str, open: bool) -> Phrase {
     let (unspaced, star) = (run.is_unspaced(), text[run.range.end..].starts_with('*'));
     let mut all: Phrase =
         run.into_terms().into_iter().map(|term| Wanted { text: term.text, prefix: star }).collect();
     if unspaced {
-        // The last character is looked for wherever it is, so it must not be the last of a run;
-        // with something after it, it must.
+        // The last character is searched wherever it is, so it must not be the last of a run; if
+        // something follows, it must.
         if open && all.len() > 1 {
             all.pop();
         }

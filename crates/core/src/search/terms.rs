@@ -1,9 +1,9 @@
-//! From a text to the terms an index holds.
+//! Splits text into terms for a search index.
 //!
-//! A term is a word: letters and digits in a row, in lowercase, without accents. `Naïve` and
-//! `naive` are the same term. Scripts that are written without spaces have no words to cut out;
-//! there each pair of neighbouring characters is a term, and the last character of a run is one
-//! more. So each character begins exactly one term, and two characters are found wherever they
+//! A term is a word: consecutive letters and digits, in lowercase, without accents. `Naïve` and
+//! `naive` are the same term. Scripts that are written without spaces have no words to split at;
+//! there, each pair of neighbouring characters is a term, and the last character of a run is
+//! another. So each character begins exactly one term, and two characters are found wherever they
 //! are neighbours.
 
 use std::ops::Range;
@@ -11,15 +11,16 @@ use std::ops::Range;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Bytes of a word that count. Longer ones are keys and encoded data; nobody types them to the end.
+/// Bytes of a word that count. Longer ones are keys and encoded data, which nobody types
+/// completely.
 const TERM_BYTES_MAX: usize = 128;
 
 /// A term of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The term as an index has it: letters, digits and marks in lowercase, never empty.
+    /// The term as stored in an index: letters, digits and marks in lowercase, never empty.
     pub text: String,
-    /// The bytes of the text it was made of.
+    /// Its byte range in the text.
     pub range: Range<usize>,
 }
 
@@ -28,14 +29,14 @@ pub fn terms(text: &str) -> impl Iterator<Item = Term> {
     runs(text).flat_map(Run::into_terms)
 }
 
-/// The terms of a text in one line, a space between them: what a full-text index that splits at
-/// spaces is given.
+/// The terms of a text on one line, separated by spaces: the input of a full-text index that splits
+/// at spaces.
 pub fn line_of_terms(text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 16);
     for (range, unspaced) in spans(text) {
         let given = &text[range.clone()];
         if given.is_ascii() {
-            // Almost everything is, and needs no room of its own.
+            // Almost all are, and need no allocation.
             line.extend(given.bytes().take(TERM_BYTES_MAX).map(|b| b.to_ascii_lowercase() as char));
             line.push(' ');
         } else if let Some(run) = Run::of(text, range, unspaced) {
@@ -48,18 +49,19 @@ pub fn line_of_terms(text: &str) -> String {
     line
 }
 
-/// The words of a text, in lowercase and without accents; a run of a script without spaces is one.
+/// The words of a text, in lowercase and without accents; a run of a script without spaces counts
+/// as one.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
     runs(text).map(|run| run.folded)
 }
 
-/// Characters in a row that belong together.
+/// A run of characters that belong together.
 pub(super) struct Run {
-    /// Where they are in the text.
+    /// Its position in the text.
     pub(super) range: Range<usize>,
-    /// What they are looked up as.
+    /// The folded form that is looked up.
     folded: String,
-    /// Where each character of `folded` is in the text.
+    /// The position in the text of each character of `folded`.
     chars: Option<Vec<Range<usize>>>,
 }
 
@@ -74,7 +76,7 @@ impl Run {
                 .collect();
             match ranges.len() == folded.chars().count() {
                 true => ranges,
-                // Some characters became one, or one several: the run is shown as a whole.
+                // If several characters became one, or one became several, the whole run is shown.
                 false => vec![range.clone(); folded.chars().count()],
             }
         });
@@ -104,12 +106,12 @@ impl Run {
     }
 }
 
-/// What a character is to search.
+/// The class of a character for search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Word,
     Unspaced,
-    /// An accent or vowel sign: part of what comes before it.
+    /// An accent or vowel sign: part of the character before it.
     Mark,
     Other,
 }
@@ -139,12 +141,12 @@ pub(super) fn is_unspaced(c: char) -> bool {
         | '\u{1aff0}'..='\u{1b2ff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// The runs of a text, in order. One of nothing but marks folds to nothing, and is left out.
+/// The runs of a text, in order. A run of nothing but marks folds to nothing, and is left out.
 pub(super) fn runs(text: &str) -> impl Iterator<Item = Run> {
     spans(text).filter_map(|(range, unspaced)| Run::of(text, range, unspaced))
 }
 
-/// Where the runs of a text are, and whether they are of a script without spaces.
+/// The positions of the runs of a text, and whether they are of a script without spaces.
 fn spans(text: &str) -> impl Iterator<Item = (Range<usize>, bool)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -165,7 +167,7 @@ fn run_end(text: &str, start: usize, first: Class) -> usize {
     end.map_or(text.len(), |(at, _)| start + at)
 }
 
-/// What a run is looked up as: compatible forms made one, accents left out, in lowercase.
+/// The folded form of a run: compatibility forms unified, accents removed, in lowercase.
 fn fold(given: &str) -> String {
     if given.is_ascii() {
         return given.to_ascii_lowercase();

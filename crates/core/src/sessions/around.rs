@@ -1,8 +1,9 @@
-//! Reading the end of a log in which entries are damaged.
+//! Reads the end of a log with damaged entries.
 //!
-//! One entry that cannot be read must not take the conversation with it. It is left out of what is
-//! read, and its place is kept, so that every other entry stays where it is. What says that it was
-//! read (`show`, an export, a copy) does not go around damage: it must be whole, or fail.
+//! One unreadable entry must not make the whole conversation unusable. It is skipped, and a
+//! placeholder is put at its position, so that every other entry keeps its own. Operations that
+//! claim to be complete (`show`, an export, a copy) do not skip damage: they succeed completely, or
+//! fail.
 
 use std::ops::Range;
 
@@ -17,10 +18,10 @@ use crate::name::SessionId;
 use crate::raw::Raw;
 use crate::store::StoreError;
 
-/// The kind of an entry in whose place nothing can be read.
+/// The kind of a placeholder for an unreadable entry.
 pub const LOST: &str = "lost";
 
-/// A part of a log, and what is wrong with the entries in it that cannot be read.
+/// A part of a log, and the errors of its unreadable entries.
 #[derive(Default)]
 pub(super) struct Around {
     pub(super) entries: Vec<Entry>,
@@ -28,12 +29,13 @@ pub(super) struct Around {
 }
 
 impl Sessions {
-    /// The entries in a range of seqs, those that exist, with an empty one in the place of each that
-    /// is damaged. `after` is what the log adds up to where the range ends.
+    /// The existing entries in a range of seqs, with a placeholder for each that is damaged.
+    /// `after` is the tally at the end of the range.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] where more than [`DAMAGED_ENTRIES_MAX`] are; otherwise I/O errors.
+    /// [`StoreError::Damaged`] if there are more than [`DAMAGED_ENTRIES_MAX`]; otherwise I/O
+    /// errors.
     pub(super) fn read_around(
         &self,
         id: SessionId,
@@ -49,7 +51,7 @@ impl Sessions {
                     break;
                 }
                 Err(Error::Store(StoreError::Damaged { id, seq, what })) => {
-                    // Reports a log that lost its end at the place where it ends now.
+                    // A log that lost its end is reported where it ends now.
                     let seq = seq.max(next);
                     if seq >= range.end || read.damage.len() == DAMAGED_ENTRIES_MAX {
                         return Err(StoreError::Damaged { id, seq, what }.into());
@@ -71,7 +73,7 @@ impl Sessions {
 }
 
 impl Around {
-    /// Gives the damaged entries the counts that the next good one has before it.
+    /// Gives the placeholders the tally that the next readable entry has before it.
     fn count(&mut self, mut after: Tally) {
         let mut damage = self.damage.iter().rev().peekable();
         if damage.peek().is_none() {

@@ -1,4 +1,4 @@
-//! Bytes that belong to a session: attachments, and files as they were.
+//! Blobs of a session: attachments, and earlier versions of files.
 
 use super::{Error, Result, Sessions};
 use crate::blob::{BlobId, BlobInfo};
@@ -7,11 +7,11 @@ use crate::name::SessionId;
 use crate::store::StoreError;
 
 impl Sessions {
-    /// Keeps bytes with a session; they are on disk when this returns.
+    /// Stores a blob with a session; it is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`], and those of the store.
+    /// [`Error::TooLarge`]; otherwise errors of [`Store::put_blob`](crate::store::Store::put_blob).
     pub fn put_blob(&self, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
         if bytes.len() > BLOB_BYTES_MAX {
             let (what, size) = ("an attachment", bytes.len());
@@ -20,12 +20,12 @@ impl Sessions {
         Ok(self.store.put_blob(&self.owner, id, bytes)?)
     }
 
-    /// Bytes that are kept with a session. Where a crash came between a fork and its copies, they
-    /// are those of the session it was forked from.
+    /// A blob of a session. If a crash interrupted the copying of a fork's blobs, it is read from
+    /// the original session.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoBlob`], [`StoreError::BadBlob`], and those of the disk.
+    /// [`StoreError::NoBlob`], [`StoreError::BadBlob`], and I/O errors.
     pub fn blob(&self, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
         match self.store.blob(&self.owner, id, blob) {
             Err(missing @ StoreError::NoBlob { .. }) => match self.get(id)?.header.parent {
@@ -39,17 +39,17 @@ impl Sessions {
         }
     }
 
-    /// What is kept with a session.
+    /// The blobs of a session.
     ///
     /// # Errors
     ///
-    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session; otherwise I/O errors.
     pub fn blobs(&self, id: SessionId) -> Result<Vec<BlobInfo>> {
         Ok(self.store.blobs(&self.owner, id)?)
     }
 
-    /// Copies what is kept with a session and missing in another, which may be in another store.
-    /// Returns how many there were to copy.
+    /// Copies the blobs of a session that are missing in another, which may be in another store.
+    /// Returns their number.
     pub(super) fn copy_blobs(&self, id: SessionId, to: &Sessions, copy: SessionId) -> Result<u64> {
         let there = to.blobs(copy)?;
         let mut copied = 0;

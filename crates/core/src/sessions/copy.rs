@@ -1,4 +1,4 @@
-//! Carrying sessions from one store to another.
+//! Copies sessions from one store to another.
 
 use super::{Error, Result, Sessions};
 use crate::entry::{Entry, NewEntry, fingerprint};
@@ -8,38 +8,38 @@ use crate::raw::Raw;
 use crate::session::{Foreign, Header, Session};
 use crate::store::{At, Bind, StoreError};
 
-/// What came of copying a session.
+/// The result of copying a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// The session: its id is the same in both stores.
     pub id: SessionId,
-    /// What it is called there; with a number where the name was taken.
+    /// Its name there; with a number if the name was taken.
     pub name: Name,
-    /// The entries that are in both stores, all of them compared.
+    /// The number of entries in both stores, all of them compared.
     pub entries: u64,
-    /// How many of them were missing there.
+    /// How many of them were added.
     pub added: u64,
-    /// Attachments that were missing there.
+    /// Attachments that were added.
     pub blobs: u64,
     /// Keys that point at it there.
     pub keys: Vec<Key>,
-    /// Keys that point at another session there, and were left alone.
+    /// Keys that point at another session there, and were not changed.
     pub keys_taken: Vec<Key>,
-    /// What another program says about it here and that is not so there, as its fields are called.
+    /// Fields of another program that are not the same there.
     pub left_behind: Vec<String>,
 }
 
 impl Sessions {
-    /// Copies a session to another store: its header with what another program says about it, its
-    /// entries with their ids and times, its attachments, and its keys. What is there already is not copied again,
-    /// so a copy that was interrupted continues where it stopped. A copy that was deleted there comes
-    /// back from the trash. Afterwards both logs are read and
-    /// their fingerprints compared. `progress` gets the number of entries that are done.
+    /// Copies a session to another store: its header with another program's fields, its entries
+    /// with their ids and times, its attachments, and its keys. What is there already is not copied
+    /// again, so an interrupted copy can be repeated. A copy that was deleted there is restored
+    /// from the trash. Afterwards both logs are read and their fingerprints compared. `progress`
+    /// gets the number of entries that are done.
     ///
     /// # Errors
     ///
-    /// [`Error::Differs`] if the other store has another session under this id, or one that went
-    /// on by itself; those of both stores. What was copied until then stays.
+    /// [`Error::Differs`] if the other store has another session under this id, or one that was
+    /// continued there; otherwise errors of either store. What was copied before the error stays.
     pub fn copy_to(
         &self,
         id: SessionId,
@@ -65,7 +65,7 @@ impl Sessions {
         if there.header.created_at != source.header.created_at || begun > end {
             return Err(Error::Differs { id, seq: begun.min(end) });
         }
-        // Before the entries that name them.
+        // Before the entries that refer to them.
         let blobs = self.copy_blobs(id, to, id)?;
         let mut start = begun;
         progress(start);
@@ -92,12 +92,12 @@ impl Sessions {
     }
 }
 
-/// Whether what another program says may go with the header.
+/// Whether another program's fields can be copied with the header.
 fn fits(foreign: &Foreign) -> bool {
     Raw::of(foreign).get().len() <= FOREIGN_BYTES_MAX
 }
 
-/// Points the keys of a session at its copy, where they point at nothing else.
+/// Binds the keys of a session to its copy, unless they are bound to something else.
 fn copy_keys(source: &Session, to: &Sessions) -> Result<(Vec<Key>, Vec<Key>)> {
     let id = source.id();
     let (mut keys, mut taken) = (Vec::new(), Vec::new());
@@ -119,7 +119,7 @@ fn unplaced(Entry { id, at, body, measure, .. }: Entry) -> NewEntry {
     NewEntry { id, at, body, measure }
 }
 
-/// What must be the same in both stores: place, id, time, and the fingerprint of what it says.
+/// What must be the same in both stores: position, id, time, and fingerprint.
 fn likeness(entry: &Entry) -> (u64, &str, i64, [u8; 16]) {
     let print = fingerprint(entry.body.kind(), &entry.body.json());
     (entry.seq, entry.id.as_str(), entry.at.as_millisecond(), print)

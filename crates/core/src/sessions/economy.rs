@@ -1,8 +1,8 @@
-//! What sending a session's contexts cost, compared with sending everything.
+//! Computes what a session's contexts cost, compared with sending everything.
 //!
-//! The calls of a log are replayed: before each reply the context is built that its model was sent,
-//! and what a provider with a prompt cache charges for it is added up. Nothing is written, and it is
-//! done only for a session that someone asks about.
+//! The calls of a log are replayed: before each reply, the context that its model was sent is
+//! built, and the cost at a provider with a prompt cache is added up. Nothing is written, and this
+//! runs only on request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::message::{Message, Role, Usage};
 use crate::name::SessionId;
 use crate::store::StoreError;
 
-/// What reading a token from a cache costs, in hundredths of a token of input.
+/// The cost of reading a token from a cache, in hundredths of an input token.
 const READ_PERCENT: u64 = 10;
-/// What writing a token to a cache costs, in hundredths of a token of input.
+/// The cost of writing a token to a cache, in hundredths of an input token.
 const WRITE_PERCENT: u64 = 125;
 
-/// Tokens of input, by what is charged for them.
+/// Input tokens, by how they are charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Charged {
     /// Tokens read from the provider's cache.
@@ -35,14 +35,14 @@ pub struct Charged {
 }
 
 impl Charged {
-    /// What they cost, in hundredths of a token of input: reading from a cache costs a tenth of it,
-    /// writing a quarter more.
+    /// Their cost, in hundredths of an input token: reading from a cache costs a tenth, writing a
+    /// quarter more.
     pub fn cost(&self) -> u64 {
         let read = self.read.saturating_mul(READ_PERCENT);
         read.saturating_add(self.written.saturating_mul(WRITE_PERCENT))
     }
 
-    /// The same as a provider reports it.
+    /// The same in a provider's form.
     pub fn usage(&self) -> Usage {
         Usage { cache_read: self.read, cache_write: self.written, ..Usage::default() }
     }
@@ -59,12 +59,12 @@ impl Charged {
 pub struct Sent {
     /// The contexts.
     pub contexts: Charged,
-    /// Everything said since the last clear, each time.
+    /// Everything since the last clear, each time.
     pub everything: Charged,
 }
 
 impl Sent {
-    /// The share of the cost of everything in percent, to a tenth; nothing where nothing was sent.
+    /// The cost in percent of the cost of everything, to a tenth; `None` if nothing was sent.
     pub fn percent(&self) -> Option<f64> {
         let everything = self.everything.cost();
         let share = self.contexts.cost() as f64 / everything as f64;
@@ -83,11 +83,11 @@ impl Sent {
 pub struct Economy {
     /// Calls of models.
     pub calls: u64,
-    /// Calls that found the provider's cache ended, the first not counted.
+    /// Calls after the provider's cache had expired, not counting the first.
     pub cold_starts: u64,
     /// Calls for which a warm cache was rewritten, because an earlier part of the context changed.
     pub rewrites: u64,
-    /// Tokens that were cached and written again for them.
+    /// Tokens that were cached and had to be written again.
     pub rewritten: u64,
     /// What was sent to each model, by its `provider/name`.
     pub models: BTreeMap<String, Sent>,
@@ -103,13 +103,14 @@ impl Economy {
 }
 
 impl Sessions {
-    /// Replays the calls of a session with this policy and this model, whose provider keeps a context
-    /// for `cache_life`. Nothing where the log is longer than [`ECONOMY_ENTRIES_MAX`]. Calls that
-    /// another session made before this one was started as its copy are not counted.
+    /// Replays the calls of a session with this policy and this model, whose provider's cache lives
+    /// for `cache_life`. `None` if the log is longer than [`ECONOMY_ENTRIES_MAX`]. Calls that were
+    /// copied from another session are not counted.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// [`StoreError::NotFound`](crate::StoreError::NotFound) if there is no such session; otherwise
+    /// I/O errors.
     pub fn economy(
         &self,
         id: SessionId,
@@ -153,16 +154,16 @@ struct Replay {
     cache_life: Duration,
     /// What the provider has cached, and the tokens of each message.
     cached: Vec<(Message, u64)>,
-    /// The same of everything, in tokens.
+    /// The same for everything, in tokens.
     cached_everything: u64,
-    /// When the cache was last used, and whose it is.
+    /// When the cache was last used, and for which model.
     last: Option<(Timestamp, Option<String>)>,
     economy: Economy,
 }
 
 impl Replay {
     fn new(policy: Policy, model: &Model, cache_life: Duration) -> Replay {
-        // No window ends what everything is.
+        // Everything has no context window.
         let endless = Model { window: u64::MAX / 4, ..model.clone() };
         Replay {
             contexts: Follower::new(policy, model.clone()),
@@ -175,7 +176,7 @@ impl Replay {
         }
     }
 
-    /// Counts one call: the context was that of `log`, and this came back.
+    /// Counts one call: the context of `log`, and its reply.
     fn call(&mut self, log: &Log, reply: &Message, at: Timestamp) {
         let sent_at = log.entries().last().map_or(at, |entry| entry.at);
         let cold = match &self.last {
@@ -220,7 +221,7 @@ impl Replay {
     }
 }
 
-/// Something about the context of a log. It is let go of before the next one is built upon it.
+/// A value computed from the context of a log, which is dropped before the next one is built.
 fn next_context<T>(follower: &mut Follower, log: &Log, look: impl FnOnce(&Context) -> T) -> T {
     let context = follower.extend(log).unwrap_or_else(|| follower.build(log));
     look(&context)

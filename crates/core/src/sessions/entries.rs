@@ -1,4 +1,4 @@
-//! Reading a log a page at a time, from either end.
+//! Reads a log page by page, from either end.
 
 use std::ops::Range;
 use std::vec;
@@ -10,25 +10,25 @@ use crate::name::SessionId;
 use crate::session::{Place, Session};
 use crate::turn::{Turn, TurnPart};
 
-/// The entries in a range of a log, read as they are needed: forwards, or with `rev` backwards.
+/// The entries in a range of a log, read as needed: forwards, or backwards with `rev`.
 ///
 /// The first error ends the iteration.
 pub struct Entries<'a> {
     sessions: &'a Sessions,
     id: SessionId,
-    /// What has not been read.
+    /// The range that was not read yet.
     rest: Range<u64>,
     front: vec::IntoIter<Entry>,
     back: vec::IntoIter<Entry>,
-    /// Whether it goes around what cannot be read.
+    /// Whether it skips what cannot be read.
     around: bool,
 }
 
 impl Sessions {
-    /// The entries in a range of seqs, those that exist, read a page at a time.
+    /// The existing entries in a range of seqs, read page by page.
     ///
-    /// Backwards, the range must end where the log does, or before: what lies beyond the end is a
-    /// page of nothing, and ends the iteration.
+    /// For reading backwards, the range must not end after the log: a page beyond the end is empty,
+    /// and ends the iteration.
     pub fn entries(&self, id: SessionId, range: Range<u64>) -> Entries<'_> {
         let none = Vec::new;
         let (front, back) = (none().into_iter(), none().into_iter());
@@ -47,9 +47,9 @@ impl Sessions {
         }
     }
 
-    /// A session as it was right after one of its entries: its counts, and when it was last
-    /// active. The name and the other fields of the header are those of today. Costs the same
-    /// wherever the entry is.
+    /// A session as it was right after one of its entries: its counts, and when it was last active.
+    /// The name and the other fields of the header are the current ones. The cost does not depend
+    /// on the position of the entry.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl Sessions {
         }
     }
 
-    /// The turn that an entry opens: from there to where the turn ended, the next one began, or
-    /// the log stops.
+    /// The turn that an entry opens: from there to where the turn ended, the next one began, or the
+    /// log ends.
     ///
     /// # Errors
     ///
@@ -144,9 +144,9 @@ impl DoubleEndedIterator for Entries<'_> {
 }
 
 impl Entries<'_> {
-    /// Goes on where entries are damaged: in the place of each is one of the kind `lost`, which says
-    /// nothing. For callers that want to know what a conversation was about; what claims to be whole
-    /// must not be read like this.
+    /// Skips damaged entries, with an empty one of the kind `lost` in place of each. This is for
+    /// callers that need an overview of a conversation; operations that claim to be complete must
+    /// not use it.
     #[must_use]
     pub fn around_damage(mut self) -> Self {
         self.around = true;

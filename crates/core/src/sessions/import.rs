@@ -1,8 +1,8 @@
-//! Taking a session over from elsewhere, as often as it grows.
+//! Imports a session, and adds to it when it is imported again.
 //!
-//! The session's id and those of its entries come from the source, so that importing again adds
-//! only what is new, and two importers at once write one log. What the log holds already is known
-//! by its ids; what it holds of someone else's stays where it is.
+//! The ids of the session and its entries come from the source, so importing again adds only what
+//! is new, and two concurrent imports write one log. Entries that the log already has are
+//! recognised by their ids; entries of other writers stay where they are.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,29 +23,29 @@ use crate::readable_id;
 use crate::session::{Header, Parent};
 use crate::store::{self, Appended, At, Bind, StoreError};
 
-/// A session that comes from elsewhere.
+/// A session to import.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
-    /// Its id, made from what identifies it at its source.
+    /// Its id, derived from its identity at the source.
     pub id: SessionId,
-    /// What it is. A system message is not taken over: instructions come from here alone.
+    /// Its fields. A system message is not imported: instructions come only from here.
     pub new: New,
     /// When it was started.
     pub created_at: Timestamp,
-    /// The session it came from, which may arrive later or never.
+    /// The session it came from, which may be imported later or never.
     pub parent: Option<Parent>,
-    /// Keys that are to point at it, unless they point elsewhere already.
+    /// Keys to bind to it, unless they are bound elsewhere.
     pub keys: Vec<Key>,
-    /// Put away from the start.
+    /// Archived from the start.
     pub archived: bool,
-    /// The format it came in; none for a session of our own that comes home.
+    /// The format it came in; none for one of our own sessions.
     pub imported: Option<String>,
 }
 
-/// An entry that comes from elsewhere.
+/// An entry to import.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrivingEntry {
-    /// Its id, the same whenever it is imported.
+    /// Its id, the same each time it is imported.
     pub id: EntryId,
     /// When it happened.
     pub at: Timestamp,
@@ -58,7 +58,7 @@ pub struct Import {
     sessions: Sessions,
     id: SessionId,
     created: bool,
-    /// What the log adds up to and holds once what was sent is stored.
+    /// The tally and the ids of the log, including what was sent but is not stored yet.
     tally: Tally,
     known: HashMap<u64, Known>,
     /// Entries that were there when it began.
@@ -67,7 +67,7 @@ pub struct Import {
     numbered: HashMap<u64, u32>,
     calls: VecDeque<(String, String)>,
     sent: Option<Sent>,
-    /// Entries that were stored and that were not reported yet.
+    /// Entries that were stored and not reported yet.
     stored: u64,
 }
 
@@ -75,25 +75,25 @@ pub struct Import {
 #[derive(Clone, Copy)]
 struct Known {
     seq: u64,
-    /// A fingerprint of its words; nothing for what is not a message.
+    /// A fingerprint of its text; none if it is not a message.
     words: Option<u64>,
 }
 
-/// Entries on their way to the store.
+/// Entries that were sent to the store.
 struct Sent {
     entries: Vec<NewEntry>,
-    /// What the log added up to before them.
+    /// The tally before them.
     before: Tally,
     outcome: mpsc::Receiver<store::Result<Appended>>,
 }
 
 impl Sessions {
-    /// Begins to import a session: it is created, or found if it was imported before. One that was
-    /// deleted since comes back from the trash.
+    /// Starts importing a session: it is created, or found if it was imported before. If it was
+    /// deleted since, it is restored from the trash.
     ///
     /// # Errors
     ///
-    /// As [`create`](Sessions::create); [`StoreError::Exists`] if another owner has a session of
+    /// As [`create`](Sessions::create); [`StoreError::Exists`] if another owner has a session with
     /// this id.
     pub fn import(&self, arrival: &Arrival) -> Result<Import> {
         self.arrives_again(arrival.id)?;
@@ -119,7 +119,7 @@ impl Sessions {
         Ok(import)
     }
 
-    /// Creates the session. Says whether it was new.
+    /// Creates the session. Returns whether it was new.
     fn arrive(&self, arrival: &Arrival) -> Result<bool> {
         let made = self.header(&arrival.new)?;
         let name = match &arrival.new.name {
@@ -144,7 +144,7 @@ impl Sessions {
         let readable_id = arrival.new.readable_id.as_deref();
         match self.create_named(header, readable_id, &[], &binds) {
             Ok(_) => Ok(true),
-            // Another importer came first, perhaps under another numbered name, or took the key.
+            // Another import was first, perhaps under another numbered name, or took the key.
             Err(error) => match self.get(arrival.id) {
                 Ok(_) => Ok(false),
                 Err(_) => Err(error),
@@ -159,13 +159,13 @@ impl Import {
         self.id
     }
 
-    /// Whether it was not there before. Where importers begin it at once, the one that writes its
-    /// first entry created it, which is known once that is [settled](Import::settle).
+    /// Whether it was created by this import. If several imports start at once, the one that writes
+    /// its first entry created it, which is known once that is [settled](Import::settle).
     pub fn created(&self) -> bool {
         self.created
     }
 
-    /// Keeps an attachment with it.
+    /// Stores an attachment with it.
     ///
     /// # Errors
     ///
@@ -174,19 +174,19 @@ impl Import {
         self.sessions.put_blob(self.id, bytes)
     }
 
-    /// Whether the log holds an entry of this id, or will once what was sent is stored.
+    /// Whether the log has an entry with this id, including what was sent but is not stored yet.
     pub fn knows(&self, id: &EntryId) -> bool {
         self.known.contains_key(&hash(id.as_str()))
     }
 
-    /// Whether the log held a message of this id that says something else when this import began:
-    /// the source wrote it again since.
+    /// Whether, when this import began, the log had a message with this id and another text: the
+    /// source has rewritten it since.
     pub fn has_changed(&self, id: &EntryId, message: &Message) -> bool {
         let known = self.known.get(&hash(id.as_str())).filter(|known| known.seq < self.begun);
         known.and_then(|known| known.words).is_some_and(|words| words != words_of(message))
     }
 
-    /// The entry of the log that has this id.
+    /// The entry of the log with this id.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl Import {
         }
     }
 
-    /// The entry at this place of the log.
+    /// The entry at this position of the log.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Import {
         self.sessions.entries(self.id, seq..seq + 1).next().transpose()
     }
 
-    /// The last message of this role that the log holds before the entry of this id.
+    /// The last message of this role in the log before the entry with this id.
     ///
     /// # Errors
     ///
@@ -234,19 +234,20 @@ impl Import {
         Ok(self.sessions.entries(self.id, 0..self.tally.entries))
     }
 
-    /// Appends those of the entries that the log does not hold yet, however often someone else
-    /// comes first. Returns how many they were, with those that were [sent](Import::send).
+    /// Appends those of the entries that the log does not have yet, and retries if another writer
+    /// is first. Returns their number, including those that were [sent](Import::send) before.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`], [`Error::TooMany`], and those of the store.
+    /// [`Error::TooLarge`], [`Error::TooMany`], and errors of
+    /// [`Store::append`](crate::store::Store::append).
     pub fn append(&mut self, coming: Vec<ArrivingEntry>) -> Result<u64> {
         Ok(self.send(coming)? + self.settle()?)
     }
 
     /// The same without waiting for the disk: the next batch is measured while the store writes
-    /// this one. Returns how many of those sent before are stored by now. What went wrong with
-    /// them is reported here as well, or by [`settle`](Import::settle), which has to come last.
+    /// this one. Returns how many of those sent before are stored by now. Errors of earlier batches
+    /// are reported here as well, or by [`settle`](Import::settle), which has to be called last.
     ///
     /// # Errors
     ///
@@ -264,22 +265,23 @@ impl Import {
                 fits("a message", message, MESSAGE_BYTES_MAX)?;
             }
             let new = !self.knows(&id) && ids.insert(id.clone());
-            // Calls are remembered also where they are stored already: what is new may answer them.
+            // Calls are remembered even if they are already stored: new entries may contain their
+            // results.
             let names = self.follow(&body);
             if new {
                 fresh.push((NewEntry { id, at, body, measure: Measure::default() }, names));
             }
         }
         weigh(&mut fresh);
-        // One at a time: after a batch that failed, another's entries could be where the
-        // next one expects it, and order would be lost.
+        // One at a time: after a batch that failed, entries of another writer could be where the
+        // next one expects it, and the order would be lost.
         let stored = self.settle()?;
         self.begin(fresh.into_iter().map(|(entry, _)| entry).collect());
         Ok(stored)
     }
 
     /// Waits until what was sent is stored. Returns how many entries this import stored and did not
-    /// tell of yet: where two importers send the same entry, one of them counts it.
+    /// report yet: if two imports send the same entry, one of them counts it.
     ///
     /// # Errors
     ///
@@ -297,7 +299,7 @@ impl Import {
             self.stored += self.own(before.entries, entries.len() as u64, repeated);
             return Ok(());
         }
-        // It is tried again by itself, and any error is seen then.
+        // It is retried below, and any error is reported then.
         self.tally = before;
         for entry in &entries {
             self.known.remove(&hash(entry.id.as_str()));
@@ -314,7 +316,7 @@ impl Import {
         self.tally = place(&mut entries, before);
         self.learn(before.entries, &entries);
         let (tell, outcome) = mpsc::sync_channel(1);
-        // The importer may have given up meanwhile.
+        // The import may have been dropped in the meantime.
         let then = Box::new(move |outcome| drop(tell.send(outcome)));
         let Sessions { store, owner, .. } = &self.sessions;
         store.append_then(owner, self.id, At::head(before.entries), entries.clone(), then);
@@ -336,7 +338,7 @@ impl Import {
                     self.learn(head, &entries);
                     return Ok(self.own(head, seqs.len() as u64, repeated));
                 }
-                // Someone else wrote: what they wrote may be the same.
+                // Another writer was first; its entries may be the same.
                 Ok(_) | Err(StoreError::Conflict { .. }) => self.refresh()?,
                 Err(error @ StoreError::IdReused { .. }) => {
                     self.refresh()?;
@@ -351,8 +353,8 @@ impl Import {
         Err(StoreError::Conflict { id: self.id, expected, actual }.into())
     }
 
-    /// How many of the entries at these places are this import's: none where another importer sent
-    /// the same ones and came first.
+    /// How many of the entries at these positions were written by this import: none if another
+    /// import sent the same ones first.
     fn own(&mut self, first: u64, count: u64, repeated: bool) -> u64 {
         if first == 0 {
             self.created = !repeated;
@@ -360,7 +362,7 @@ impl Import {
         if repeated { 0 } else { count }
     }
 
-    /// Knows entries that were sent, from this place on.
+    /// Registers entries that were sent, from this position on.
     fn learn(&mut self, first: u64, entries: &[NewEntry]) {
         for (seq, entry) in (first..).zip(entries) {
             let words = entry.body.message().map(words_of);
@@ -368,11 +370,11 @@ impl Import {
         }
     }
 
-    /// Learns what the log holds by now.
+    /// Reads what the log contains by now.
     fn refresh(&mut self) -> Result<()> {
         let session = self.sessions.get(self.id)?;
         let end = session.tally.entries;
-        // Somebody else wrote the first entry.
+        // Another writer wrote the first entry.
         self.created &= !(self.tally.entries == 0 && end > 0);
         for entry in self.sessions.entries(self.id, self.tally.entries..end) {
             let entry = entry?;
@@ -393,8 +395,8 @@ impl Import {
         Ok(())
     }
 
-    /// The tools that the results of an entry came from. Its calls are remembered until they are
-    /// answered.
+    /// The tools that the results of an entry came from. Its calls are remembered until they have
+    /// results.
     fn follow(&mut self, body: &Body) -> Names {
         let Some(message) = body.message() else { return Names::new() };
         let mut names = Names::new();
@@ -411,8 +413,7 @@ impl Import {
     }
 }
 
-/// What the log adds up to after these entries. Where it was cleared, they get what was there
-/// before.
+/// The tally after these entries. If the log was cleared, they get the tally from before.
 fn place(entries: &mut [NewEntry], mut tally: Tally) -> Tally {
     for entry in entries {
         if let Body::Cleared { before } = &mut entry.body {
@@ -438,21 +439,21 @@ fn weigh(entries: &mut [(NewEntry, Names)]) {
     }
 }
 
-/// Sixty-four bits of an id are enough to know it again among the millions of one session.
+/// Sixty-four bits of an id are enough to recognise it among the millions of one session.
 fn hash(id: &str) -> u64 {
     let digest = Sha256::digest(id);
     digest[..8].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
 
-/// An id without the number of the line it was read from. Earlier versions put one before it; a
-/// file that loses its beginning renumbers its lines, so ids have none any more.
+/// An id without the number of the line it was read from. Earlier versions prefixed it; but a file
+/// that loses its beginning renumbers its lines, so ids no longer have it.
 fn without_number(id: &str) -> Option<&str> {
     let (number, rest) = id.split_once(':')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     (is_number && !rest.is_empty()).then_some(rest)
 }
 
-/// A fingerprint of the words of a message, valid in this process.
+/// A fingerprint of the text of a message, valid in this process.
 fn words_of(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.role.as_str().hash(&mut hasher);
@@ -558,7 +559,7 @@ mod tests {
         let mut one = sessions.import(&arrival()).expect("imported");
         let mut two = sessions.import(&arrival()).expect("imported");
         let mut stored = one.send(vec![said(1), said(2)]).expect("sent");
-        // As many as the next batch has: what comes after that must not take its place.
+        // As many as the next batch has, so that later entries do not get its position.
         assert_eq!(two.append(vec![said(1), said(3), said(4)]).expect("appended"), 2);
         stored += one.send(vec![said(4), said(5)]).expect("sent");
         stored += one.send(vec![said(6)]).expect("sent");
@@ -574,14 +575,14 @@ mod tests {
         let sessions = sessions();
         let mut one = sessions.import(&arrival()).expect("imported");
         let mut two = sessions.import(&arrival()).expect("imported");
-        // Both saw an empty log, and both are on their way when neither is settled.
+        // Both saw an empty log, and neither is settled.
         let all: Vec<ArrivingEntry> = (0..5).map(said).collect();
         let mut counts = [one.send(all.clone()).expect("sent"), two.send(all).expect("sent")];
         counts[0] += one.settle().expect("stored");
         counts[1] += two.settle().expect("stored");
         assert_eq!(counts, [5, 0]);
         assert_eq!([one.created(), two.created()], [true, false]);
-        // Reading what is there hides nothing from the count.
+        // Reading what is there does not change the count.
         assert_eq!(one.send(vec![said(7)]).expect("sent"), 0);
         assert_eq!(ids(&mut one).len(), 6);
         assert_eq!(one.settle().expect("stored"), 1);
@@ -591,7 +592,7 @@ mod tests {
     fn the_writer_of_the_first_entry_created_the_session() {
         let sessions = sessions();
         let mut one = sessions.import(&arrival()).expect("imported");
-        // It finds the session there, but nothing in it.
+        // It finds the session, without entries.
         let mut two = sessions.import(&arrival()).expect("imported");
         assert_eq!(two.append(vec![said(1)]).expect("appended"), 1);
         assert_eq!(one.append(vec![said(1)]).expect("appended"), 0);

@@ -1,4 +1,4 @@
-//! Starting over, branching off, and taking that back. Nothing here removes anything.
+//! Clear, fork and undo. None of these removes anything.
 
 use serde::Serialize;
 use serde_json::json;
@@ -11,50 +11,50 @@ use crate::name::{Key, Name, SessionId};
 use crate::session::{Foreign, Header, Parent, Place, Session};
 use crate::store::{At, Bind, StoreError};
 
-/// How a fork is to be made.
+/// Options of a fork.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fork {
-    /// The last entry to copy; all of them when none is given.
+    /// The last entry to copy; all of them if none is given.
     pub at: Option<u64>,
-    /// The name of the copy; the original's with `-fork` appended when none is given.
+    /// The name of the copy; if none is given, the original's with `-fork` appended.
     pub name: Option<Name>,
     /// Whether the keys move to the copy.
     pub take_keys: bool,
 }
 
-/// What was taken back. As JSON it is one object, `undone` saying what: `delete`, `clear`, `new`,
-/// `fork`, `compact` or `resume`.
+/// What was undone. As JSON it is one object with `undone`: `delete`, `clear`, `new`, `fork`,
+/// `compact` or `resume`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
-    /// That it was deleted: the session is out of the trash.
+    /// A delete: the session is back from the trash.
     Delete {
         /// The session.
         session: SessionId,
     },
-    /// A clear: the session's context is whole again.
+    /// A clear: the session's context is complete again.
     Clear {
         /// The session.
         session: SessionId,
     },
-    /// The start of a session: its keys point at the one before again.
+    /// The start of a session: its keys point at the previous one again.
     Start {
         /// The session that was left.
         session: SessionId,
-        /// How it had been started.
+        /// How it was started.
         origin: Origin,
         /// The session its keys point at now.
         back_to: Option<SessionId>,
-        /// Nothing had been said in it, so it was archived.
+        /// Whether it was archived because it had no messages.
         archived: bool,
     },
 }
 
-/// What taking something back consists of.
+/// What undoing consists of.
 struct Undo {
     undone: Undone,
-    /// Where the log of a clear ends, and the boundary that holds again.
+    /// The end of the log with the clear, and the boundary that is in effect again.
     clear: Option<(u64, Option<crate::entry::Boundary>)>,
-    /// The keys that go back.
+    /// The keys that are moved back.
     keys: Vec<Key>,
 }
 
@@ -84,8 +84,7 @@ impl Sessions {
         self.append_seen(id, |session| Body::Cleared { before: session.tally.boundary })
     }
 
-    /// Appends an entry that depends on what the log adds up to, however often someone else
-    /// comes first.
+    /// Appends an entry that depends on the tally, and retries if another writer is first.
     fn append_seen(&self, id: SessionId, body: impl Fn(&Session) -> Body) -> Result<u64> {
         let mut tries = 0;
         loop {
@@ -99,8 +98,8 @@ impl Sessions {
         }
     }
 
-    /// Leaves the latest turn out of contexts from now on, and returns its question, so that it
-    /// can be asked again. Nothing where no question was asked since the last clear.
+    /// Leaves the latest turn out of contexts from now on, and returns its question, so that it can
+    /// be asked again. `None` if there was no question since the last clear.
     ///
     /// # Errors
     ///
@@ -117,11 +116,11 @@ impl Sessions {
         Ok(entry.body.message().cloned())
     }
 
-    /// Copies a session up to an entry, in whole rounds, into a new one.
+    /// Copies a session up to an entry, in complete rounds, into a new one.
     ///
     /// # Errors
     ///
-    /// [`Error::NoEntry`] if `at` is beyond the end, and those of the store.
+    /// [`Error::NoEntry`] if `at` is beyond the end; otherwise as [`create`](Sessions::create).
     pub fn fork(&self, id: SessionId, fork: &Fork) -> Result<Session> {
         let parent = self.get(id)?;
         let entries = parent.tally.entries;
@@ -165,13 +164,13 @@ impl Sessions {
         Ok(forked)
     }
 
-    /// Brings a session back from the trash. Otherwise takes back its latest clear, or, where there is none since, the fork,
-    /// compact, resume or new that started it: its keys point at the session before again, and
-    /// if nothing was said in it, it is archived.
+    /// Restores a session from the trash. Otherwise undoes its latest clear or, if there is none
+    /// since, the fork, compact, resume or new that started it: its keys point at the previous
+    /// session again, and if it has no messages, it is archived.
     ///
     /// # Errors
     ///
-    /// [`Error::NothingToUndo`], and those of the store.
+    /// [`Error::NothingToUndo`]; [`StoreError::Held`] while a turn runs; otherwise I/O errors.
     pub fn undo(&self, id: SessionId) -> Result<Undone> {
         let Undo { undone, clear, keys } = self.plan_undo(id)?;
         match &undone {
@@ -198,7 +197,7 @@ impl Sessions {
         Ok(undone)
     }
 
-    /// What [`undo`](Sessions::undo) would take back. Nothing is changed.
+    /// What [`undo`](Sessions::undo) would undo. Nothing is changed.
     ///
     /// # Errors
     ///
@@ -252,8 +251,8 @@ impl Sessions {
     }
 }
 
-/// How many of these entries are whole rounds: a reply whose calls are not all answered by the
-/// end is left out, with what came after it.
+/// How many of these entries are complete rounds: a reply without all of its results is left out,
+/// with everything after it.
 fn whole_rounds(entries: &[Entry]) -> usize {
     let mut open: Vec<&str> = Vec::new();
     let mut opened_at = entries.len();

@@ -1,4 +1,4 @@
-//! Which sessions there are, newest first.
+//! Lists sessions, newest first.
 
 use super::{Result, Sessions};
 use crate::limits::PAGE_ROWS_MAX;
@@ -16,8 +16,8 @@ impl Sessions {
         Ok(self.store.list(&self.owner, filter, after, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
 
-    /// The same without sessions in which nothing was said. One that continues another stays: it
-    /// begins with a summary, and the other is listed under it.
+    /// The same without sessions that have no messages. A session that continues another one stays:
+    /// it begins with a summary, and the other is listed under it.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Sessions {
         let limit = limit.clamp(1, PAGE_ROWS_MAX);
         let (mut spoken, mut after) = (Page::default(), after);
         loop {
-            // One more than is asked for shows whether there are more.
+            // One more than requested shows whether there are more.
             let page = self.store.list(&self.owner, filter, after, limit + 1)?;
             spoken.damaged.extend(page.damaged);
             spoken.sessions.extend(page.sessions.into_iter().filter(is_spoken));
@@ -48,7 +48,7 @@ impl Sessions {
         Ok(spoken)
     }
 
-    /// All sessions but the `keep` newest; archived ones too, if asked for.
+    /// All sessions but the `keep` newest; archived ones too, if requested.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Sessions {
     }
 }
 
-/// Whether something was said in a session, or before it in the one it continues.
+/// Whether a session has messages, or continues one.
 fn is_spoken(session: &Session) -> bool {
     let continues = session.header.parent.is_some_and(|parent| parent.origin.continues());
     session.tally.messages > 0 || continues && !session.header.archived

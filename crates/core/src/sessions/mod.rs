@@ -1,6 +1,6 @@
-//! The verbs: what people and programs do with sessions, written once over any store.
+//! The verbs: operations on sessions, written once for all stores.
 //!
-//! Each door (terminal, HTTP, chat bot, editor) calls these and adds nothing of its own. Verbs
+//! Each interface (terminal, HTTP, chat bot, editor) calls these and adds nothing of its own. Verbs
 //! that need a model are not here.
 
 mod around;
@@ -55,17 +55,17 @@ use crate::store::{At, Backend, Bind, Change, Finding, OnAppended, StoreError};
 use crate::world::World;
 use trash::Sweeps;
 
-/// Why a verb could not be done.
+/// Why a verb failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Error {
-    /// The store refused.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A name, a key or an id is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A selector does not name one session.
+    /// A selector does not match exactly one session.
     #[error(transparent)]
     Select(#[from] SelectError),
     /// A message, a field or a batch is too large. Nothing was written.
@@ -76,12 +76,12 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
-    /// The same id stands for something else in the store that is copied to.
+    /// The target store of a copy has something else under the same id.
     #[error("session {id} exists already, and differs from entry {seq} on")]
     Differs {
         /// The session.
         id: SessionId,
-        /// The first entry that is not the same.
+        /// The first entry that differs.
         seq: u64,
     },
     /// Too many messages for one append. Nothing was written.
@@ -92,13 +92,14 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
-    /// There is nothing to take back.
+    /// There is nothing to undo.
     #[error("session {id} has no clear, fork, compact, resume or new to undo")]
     NothingToUndo {
         /// The session.
         id: SessionId,
     },
-    /// What was started has gone on, and nothing points at it that could go back.
+    /// The session was continued since it was started, and no key points at it that could be moved
+    /// back.
     #[error("session {id} has been continued since it was started")]
     GoneOn {
         /// The session.
@@ -112,14 +113,14 @@ pub enum Error {
     NoEntry {
         /// The session.
         id: SessionId,
-        /// The entry that was asked for.
+        /// The requested entry.
         seq: u64,
-        /// How many there are.
+        /// The number of entries.
         entries: u64,
     },
 }
 
-/// Refuses a key that belongs to one session for good.
+/// Rejects a key that belongs permanently to one session.
 fn movable(key: &Key) -> Result<()> {
     match readable_id::is_readable_id(key) {
         true => Err(NameError::Reserved { name: key.to_string() }.into()),
@@ -127,18 +128,18 @@ fn movable(key: &Key) -> Result<()> {
     }
 }
 
-/// Who holds nothing.
+/// A holder that never has a lease.
 const NOBODY: &str = "(nobody)";
 
 /// The result of a verb.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A message on its way into a log.
+/// A message to append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incoming {
-    /// An id chosen by the writer, so that it may safely send the message twice.
+    /// An id chosen by the writer, which makes it safe to send the message twice.
     pub id: Option<EntryId>,
-    /// What is said.
+    /// The message.
     pub message: Message,
 }
 
@@ -148,12 +149,12 @@ impl From<Message> for Incoming {
     }
 }
 
-/// Something on its way into a log.
+/// Something to append.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// Something said.
+    /// A message.
     Said(Incoming),
-    /// Something that happened and was not said.
+    /// Any other entry.
     Noted(Body),
 }
 
@@ -175,33 +176,33 @@ impl From<Body> for Item {
     }
 }
 
-/// What a new session is to be.
+/// The fields of a new session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct New {
-    /// Its name; made from the time when none is given. A number is added if it is taken.
+    /// Its name; a default name if none is given. A number is added if it is taken.
     pub name: Option<Name>,
-    /// What it is about, and who answers in it.
+    /// What it is about, and which agent answers in it.
     pub profile: Profile,
     /// The system message it begins with.
     pub system: Option<String>,
-    /// What sort of conversation it is.
+    /// The kind of conversation.
     pub kind: SessionKind,
-    /// The program it is held with.
+    /// The program it comes from.
     pub source: Option<String>,
     /// The session it came from.
     pub parent: Option<Parent>,
-    /// Its readable id, where it comes with one; otherwise one is made.
+    /// Its readable id, if it already has one; otherwise one is generated.
     pub readable_id: Option<String>,
-    /// What another program says about it, where it comes with that.
+    /// Fields of another program, if it has any.
     pub foreign: Foreign,
 }
 
-/// How a purge ended.
+/// The result of a purge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// Sessions archived, moved to the trash, or erased.
+    /// Sessions that were archived, moved to the trash, or erased.
     pub done: u64,
-    /// Sessions left alone because someone is in a turn.
+    /// Sessions that were skipped because a turn was running.
     pub in_use: u64,
 }
 
@@ -221,14 +222,13 @@ impl Sessions {
         Sessions { store, owner, world, ties: Arc::default(), sweeps: Arc::default() }
     }
 
-    /// The sessions of another owner in the same store. Who may ask for them is for the door to
-    /// know.
+    /// The sessions of another owner in the same store. The caller decides who may access them.
     #[must_use]
     pub fn of_owner(&self, owner: Owner) -> Sessions {
         Sessions { owner, ..self.clone() }
     }
 
-    /// Whose sessions these are.
+    /// The owner of these sessions.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
@@ -244,9 +244,9 @@ impl Sessions {
         self.thread(id)
     }
 
-    /// Finds the session a key points at, or starts one for it with what is said first in it, as
-    /// one. Returns it, and the places of the messages if it was started here: a caller that loses the
-    /// race joins the session that won, and has stored nothing yet.
+    /// Finds the session a key points at, or atomically starts one for it with its first messages.
+    /// Returns it, and the positions of the messages if it was started here: a caller that loses
+    /// the race gets the session that won, and has stored nothing yet.
     ///
     /// # Errors
     ///
@@ -273,12 +273,12 @@ impl Sessions {
         Err(StoreError::KeyMoved { key: key.clone(), actual }.into())
     }
 
-    /// Opens a session to read it and write to it. An archived session comes back, unless it is a
+    /// Opens a session for reading and writing. An archived session is unarchived, unless it is a
     /// subagent's: those are never listed.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`] and those of the disk.
+    /// [`StoreError::NotFound`], and I/O errors.
     pub fn thread(&self, id: SessionId) -> Result<Thread> {
         self.sweep_trash();
         let mut session = self.get(id)?;
@@ -288,22 +288,24 @@ impl Sessions {
         Thread::new(self.clone(), session)
     }
 
-    /// Starts a session; with a key, the key points at it from now on, wherever it pointed before.
+    /// Starts a session; if a key is given, it points at this session from now on, wherever it
+    /// pointed before.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`], [`Error::NoFreeName`], and those of the store.
+    /// [`Error::TooLarge`], [`Error::NoFreeName`], and errors of
+    /// [`Store::create`](crate::store::Store::create).
     pub fn create(&self, new: &New, key: Option<&Key>) -> Result<Session> {
         Ok(self.create_with(new, key, Vec::new())?.0)
     }
 
-    /// Starts a session with what is said first in it, as one: both are on disk when this returns,
-    /// or neither. Returns the places of the messages too.
+    /// Starts a session with its first messages, atomically: both are on disk when this returns, or
+    /// neither. Also returns the positions of the messages.
     ///
     /// # Errors
     ///
-    /// As [`create`](Sessions::create) and [`append`](Sessions::append);
-    /// [`StoreError::KeyMoved`] if someone else moved the key in this moment. Nothing was written.
+    /// As [`create`](Sessions::create) and [`append`](Sessions::append); [`StoreError::KeyMoved`]
+    /// if someone else moved the key at the same time. Nothing was written.
     pub fn create_with(
         &self,
         new: &New,
@@ -321,8 +323,8 @@ impl Sessions {
         self.create_bound(new, bind, from, messages)
     }
 
-    /// Starts a session that this key points at from now on, for someone who was in `from` before: that
-    /// is where undoing it leads, wherever the key pointed. Several windows may share a key.
+    /// Starts a session and points this key at it, for someone who was in `from` before: that is
+    /// where undoing it leads, wherever the key pointed. Several windows may share a key.
     ///
     /// # Errors
     ///
@@ -333,7 +335,7 @@ impl Sessions {
         Ok(self.create_bound(new, Some(bind), from, Vec::new())?.0)
     }
 
-    /// Starts a session after `from`, and points a key at it if it still points where it was seen.
+    /// Starts a session after `from`, and points a key at it if it still points where it did.
     fn create_bound(
         &self,
         new: &New,
@@ -369,7 +371,7 @@ impl Sessions {
         header.kind.clone_from(&new.kind);
         header.source.clone_from(&new.source);
         header.parent = new.parent;
-        // One that a crash leaves behind must not be what someone continues by mistake.
+        // A leftover of a crash must not be what someone continues by mistake.
         header.archived = new.kind == SessionKind::Subagent;
         header.foreign.clone_from(&new.foreign);
         if let Some(name) = &new.name {
@@ -378,7 +380,8 @@ impl Sessions {
         Ok(header)
     }
 
-    /// Creates under the header's name and a readable id, each with a number where it is taken.
+    /// Creates the session under the header's name and a readable id, each with a number if it is
+    /// taken.
     fn create_named(
         &self,
         mut header: Header,
@@ -419,24 +422,25 @@ impl Sessions {
         self.ties.next(&self.owner, &readable_id::made_of(by, at))
     }
 
-    /// An entry of now, with a fresh id.
+    /// A new entry with the current time and a new id.
     fn entry(&self, body: Body) -> NewEntry {
         let measure = measure(&body, |_| None);
         NewEntry { id: self.world.uuid().into(), at: self.world.now(), body, measure }
     }
 
-    /// Appends messages as one: all of them, or none. Returns their places once they are on disk.
+    /// Appends messages atomically: all of them, or none. Returns their positions once they are on
+    /// disk.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`], [`Error::TooMany`], and those of [`Store::append`].
+    /// [`Error::TooLarge`], [`Error::TooMany`], and errors of [`Store::append`].
     ///
     /// [`Store::append`]: crate::store::Store::append
     pub fn append(&self, id: SessionId, messages: Vec<Incoming>) -> Result<Vec<u64>> {
         self.append_at(id, At::END, messages)
     }
 
-    /// Appends messages as one, after the head the writer has seen or by the right of its lease.
+    /// Appends messages atomically, after the head that the writer has seen or with its lease.
     ///
     /// # Errors
     ///
@@ -448,11 +452,11 @@ impl Sessions {
         Ok(self.store.append(&self.owner, id, at, &entries)?.seqs)
     }
 
-    /// Begins an append and returns; `then` gets the outcome. See [`Store::append_then`].
+    /// Starts an append and returns; `then` gets the result. See [`Store::append_then`].
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] and [`Error::TooMany`]; `then` is dropped untold in that case.
+    /// [`Error::TooLarge`] and [`Error::TooMany`]; `then` is not called in that case.
     ///
     /// [`Store::append_then`]: crate::store::Store::append_then
     pub fn append_then(
@@ -467,8 +471,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Makes entries of messages and notes: ids, times, token counts and stubs. `before` is the end
-    /// of the log, where the tools that are answered were called.
+    /// Turns messages and notes into entries: ids, times, token counts and stubs. `before` is the
+    /// end of the log, with the calls that they may answer.
     fn prepare(&self, items: Vec<Item>, before: &[Entry]) -> Result<Vec<NewEntry>> {
         if items.len() > BATCH_ENTRIES_MAX {
             return Err(Error::TooMany { count: items.len(), max: BATCH_ENTRIES_MAX });
@@ -478,7 +482,7 @@ impl Sessions {
             let (id, body) = match item {
                 Item::Said(Incoming { id, mut message }) => {
                     message.forget_what_was_changed();
-                    // Most messages are so short that nobody needs to count.
+                    // Most messages are so short that they need not be measured.
                     if message.bytes_at_most() > MESSAGE_BYTES_MAX {
                         fits("a message", &message, MESSAGE_BYTES_MAX)?;
                     }
@@ -522,11 +526,11 @@ impl Sessions {
         }
     }
 
-    /// The entries in a range of seqs, those that exist.
+    /// The existing entries in a range of seqs.
     ///
     /// # Errors
     ///
-    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session; otherwise I/O errors.
     pub fn read(&self, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
         Ok(self.store.read(&self.owner, id, range)?)
     }
@@ -540,11 +544,11 @@ impl Sessions {
         Ok(self.store.resolve(&self.owner, key)?)
     }
 
-    /// Points a key at nothing. The session it pointed at stays.
+    /// Unbinds a key. The session it pointed at stays.
     ///
     /// # Errors
     ///
-    /// I/O errors; [`StoreError::KeyMoved`] if someone else moved it in this moment.
+    /// [`StoreError::KeyMoved`] if someone else moved it at the same time; otherwise I/O errors.
     pub fn unbind(&self, key: &Key) -> Result<Option<SessionId>> {
         movable(key)?;
         let seen = self.store.resolve(&self.owner, key)?;
@@ -558,7 +562,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// I/O errors; [`StoreError::KeyMoved`] if someone else moved it in this moment.
+    /// [`StoreError::KeyMoved`] if someone else moved it at the same time; otherwise I/O errors.
     pub fn bind(&self, key: &Key, to: SessionId) -> Result<()> {
         movable(key)?;
         let seen = self.store.resolve(&self.owner, key)?;
@@ -568,40 +572,41 @@ impl Sessions {
         Ok(())
     }
 
-    /// Says whether nobody is in a turn of a session.
+    /// Checks that no turn is running in a session.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`] with the holder if someone is.
+    /// [`StoreError::Held`] with the holder if one is.
     pub fn is_free(&self, id: SessionId) -> Result<()> {
-        // Giving back what one does not have changes nothing.
+        // Releasing a lease that one does not hold changes nothing.
         self.store.lease(&self.owner, id, NOBODY, std::time::Duration::ZERO)?;
         Ok(())
     }
 
-    /// Ends the lease of a holder that is known to be gone.
+    /// Ends the lease of a holder that is known to be dead.
     ///
     /// # Errors
     ///
-    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session; otherwise I/O errors.
     pub fn release(&self, id: SessionId, holder: &str) -> Result<()> {
         match self.store.lease(&self.owner, id, holder, std::time::Duration::ZERO) {
-            // Someone else has it by now, or it ran out: either way it is not theirs any more.
+            // Someone else has it by now, or it expired: either way the dead holder no longer has
+            // it.
             Ok(_) | Err(StoreError::Held { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The entries that have what a text asks for, best first: see [`Query::new`].
+    /// The entries that match a query, best first: see [`Query::new`].
     ///
     /// # Errors
     ///
-    /// [`StoreError::BadQuery`] and those of the disk.
+    /// [`StoreError::BadQuery`], and I/O errors.
     pub fn search(&self, text: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         self.find(&Query::new(text)?, offset, limit)
     }
 
-    /// The entries that have what a query asks for, best first.
+    /// The entries that match a query, best first.
     ///
     /// # Errors
     ///
@@ -610,35 +615,35 @@ impl Sessions {
         Ok(self.store.search(&self.owner, query, offset, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
 
-    /// What a model would see of a session, with the session's own history length. Reads no more
-    /// of the log than that.
+    /// What a model would be sent for a session, with the session's own history length. Reads no
+    /// more of the log than necessary.
     ///
     /// # Errors
     ///
-    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session; otherwise I/O errors.
     pub fn context(&self, id: SessionId, policy: &Policy, model: &Model) -> Result<Context> {
         let session = self.get(id)?;
         let policy = policy.clone().for_session(&session.header);
         self.build(session, &policy, model)
     }
 
-    /// What a model would see of a session under exactly this policy: of the session as it is, or
-    /// [as it was](Sessions::as_of) at some entry. What was decided later (a clear, or that it was
-    /// taken back) is not read.
+    /// What a model would be sent for a session under exactly this policy: for the session as it
+    /// is, or [as it was](Sessions::as_of) at an entry. Later decisions (a clear, or its undo) are
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// I/O errors; [`StoreError::Damaged`] where an entry that is needed cannot be read.
+    /// [`StoreError::Damaged`] if an entry that is needed cannot be read; otherwise I/O errors.
     pub fn build(&self, session: Session, policy: &Policy, model: &Model) -> Result<Context> {
         let context = Thread::new(self.clone(), session)?.build(policy, model)?;
         Ok(Arc::unwrap_or_clone(context))
     }
 
-    /// Changes what a header says.
+    /// Changes fields of a header.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] and those of the store.
+    /// [`Error::TooLarge`], [`StoreError::NotFound`], [`StoreError::NameTaken`], and I/O errors.
     pub fn update(&self, id: SessionId, change: &Change) -> Result<Session> {
         self.sweep_trash();
         let mut changed = Profile::default();
@@ -649,35 +654,35 @@ impl Sessions {
         Ok(self.store.update(&self.owner, id, change)?)
     }
 
-    /// Puts a session away. It keeps its keys, and search still finds it.
+    /// Archives a session. It keeps its keys, and search still finds it.
     ///
     /// # Errors
     ///
-    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session; otherwise I/O errors.
     pub fn archive(&self, id: SessionId) -> Result<Session> {
         self.update(id, &Change { archived: Some(true), ..Change::default() })
     }
 
-    /// Brings an archived session back.
+    /// Unarchives a session.
     ///
     /// # Errors
     ///
-    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session; otherwise I/O errors.
     pub fn unarchive(&self, id: SessionId) -> Result<Session> {
         self.update(id, &Change { archived: Some(false), ..Change::default() })
     }
 
-    /// Says whether something could be stored now. It costs what an append costs.
+    /// Checks whether the store can be written to now. It costs as much as an append.
     ///
     /// # Errors
     ///
-    /// Those an append would meet, [`StoreError::Full`] for one.
+    /// The errors of an append, such as [`StoreError::Full`].
     pub fn can_write(&self) -> Result<()> {
         Ok(self.store.can_write()?)
     }
 
-    /// Checks every session in the store, of every owner, and the store itself. With `repair`,
-    /// what can be worked out from the entries is put right; an entry is never changed.
+    /// Checks every session in the store, of every owner, and the store itself. With `repair`, data
+    /// that can be derived from the entries is corrected; an entry is never changed.
     ///
     /// # Errors
     ///

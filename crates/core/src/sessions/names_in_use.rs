@@ -1,10 +1,10 @@
 //! The names a conversation works with: paths, identifiers and numbers that a session which
 //! continues it is likely to need.
 //!
-//! A summary tells what was done and loses most names. They are short, and which ones come up again
-//! can be guessed well: those the model and the user spelt often and lately, then those that results
-//! showed. The choice is a pure function of the log. A name consists of letters, digits and
-//! `_ / . -`, so a list of names cannot hold a marker, a line break or a control character.
+//! A summary says what was done and loses most names. They are short, and which ones come up again
+//! can be predicted well: those that the model and the user wrote often and recently, then those in
+//! results. The choice is a pure function of the log. A name consists of letters, digits and `_ / .
+//! -`, so a list of names cannot contain a marker, a line break or a control character.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -18,28 +18,28 @@ use crate::names::names;
 use crate::tokens::count;
 use crate::turn::left_out;
 
-/// What a name counts in a message that spells it, and in one whose result shows it. Results are
-/// full of names; about one in eight is used later.
+/// The weight of a name in a message, and in a result. Results are full of names; about one in
+/// eight is used later.
 const SAID: u64 = 10;
 const SHOWN: u64 = 3;
 
-/// Replies after which a name counts half of what it counts in the last one.
+/// Replies after which a name has half the weight that it has in the last one.
 const HALF_AFTER_REPLIES: u64 = 10;
 
-/// Characters that every name is taken to be longer than it is when its worth is set against its
-/// length: without them, short names would always win.
+/// Characters that are added to the length of every name when its weight is divided by its length:
+/// otherwise, short names would always win.
 const LENGTH_EXTRA: u64 = 20;
 
 /// Tokens of the separator between two names.
 const SEPARATOR_TOKENS: u32 = 1;
 
-/// Tokens of the shortest names: with less room than this, none fits.
+/// Tokens of the shortest name: with less room than this, none fits.
 const NAME_TOKENS_MIN: u32 = 2;
 
-/// Keeps sums of fractions exact enough in whole numbers.
+/// Scales fractions to integers, so that sums are exact enough.
 const SCALE: u64 = 1_000_000;
 
-/// What is known of a name.
+/// The statistics of a name.
 #[derive(Default)]
 struct Use {
     worth: u64,
@@ -47,7 +47,7 @@ struct Use {
     seq: u64,
 }
 
-/// The names that the last turns of a log used, the most likely ones to be needed again first, in at
+/// The names used in the last turns of a log, those most likely to be needed again first, in at
 /// most this many tokens. Names in `tail`, which is carried over anyway, are not repeated.
 pub fn names_in_use(log: &Log, tail: &[Carried], tokens_max: u32) -> Vec<String> {
     let mut uses = uses(log);
@@ -78,7 +78,7 @@ pub fn names_in_use(log: &Log, tail: &[Carried], tokens_max: u32) -> Vec<String>
     chosen
 }
 
-/// Counts the names since the last clear, from the end back.
+/// Counts the names since the last clear, from the end backwards.
 fn uses(log: &Log) -> HashMap<String, Use> {
     let begins = log.tally().begins();
     let since = || log.entries().iter().filter(|entry| entry.seq >= begins);
@@ -117,7 +117,7 @@ fn add(uses: &mut HashMap<String, Use>, message: &Message, seq: u64, replies_sin
     }
 }
 
-/// The texts of a message, with what a name in them counts.
+/// The texts of a message, with the weight of a name in them.
 fn texts(message: &Message) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     for block in &message.content {

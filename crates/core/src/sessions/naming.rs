@@ -1,4 +1,4 @@
-//! What sessions are called.
+//! Names and titles of sessions.
 
 use super::{Error, Result, Sessions};
 use crate::limits::NAME_TRIES_MAX;
@@ -7,12 +7,13 @@ use crate::session::{ProfileChange, Session};
 use crate::store::{Change, StoreError};
 
 impl Sessions {
-    /// Gives a session another name; a number is added if it is taken. A title it had goes: the
-    /// name says what it is about.
+    /// Renames a session; a number is added if the name is taken. Its title is removed: the name
+    /// says what it is about.
     ///
     /// # Errors
     ///
-    /// [`Error::NoFreeName`] and those of the store.
+    /// [`Error::NoFreeName`], [`StoreError::NotFound`](crate::StoreError::NotFound), and I/O
+    /// errors.
     pub fn rename(&self, id: SessionId, name: &Name) -> Result<Session> {
         for number in 1..1 + NAME_TRIES_MAX {
             let tried = if number == 1 { name.clone() } else { name.numbered(number) };
@@ -25,12 +26,13 @@ impl Sessions {
         Err(Error::NoFreeName { name: name.clone() })
     }
 
-    /// Calls a session what a person typed: that is its name, and its title where it is longer than
-    /// a name.
+    /// Names a session with text that a user typed: it becomes the name and, if it is longer than a
+    /// name can be, the title.
     ///
     /// # Errors
     ///
-    /// [`Error::Name`] if no name can be made of it; otherwise as [`rename`](Sessions::rename).
+    /// [`Error::Name`] if it cannot be turned into a name; otherwise as
+    /// [`rename`](Sessions::rename).
     pub fn rename_to(&self, id: SessionId, text: &str) -> Result<Session> {
         let name = Name::new(text)?;
         let renamed = self.rename(id, &name)?;
@@ -40,11 +42,11 @@ impl Sessions {
         }
     }
 
-    /// Gives a session a title, or takes it away.
+    /// Sets the title of a session, or removes it.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] and those of the store.
+    /// [`Error::TooLarge`], [`StoreError::NotFound`](crate::StoreError::NotFound), and I/O errors.
     pub fn set_title(&self, id: SessionId, title: Option<String>) -> Result<Session> {
         self.update(id, &ProfileChange { title: Some(title), ..ProfileChange::default() }.into())
     }

@@ -1,7 +1,6 @@
-//! Continuing a session in a new one, from its summary and its last turns.
+//! Continues a session in a new one, from its summary and its last turns.
 //!
-//! Who writes the summary and answers the restoration prompt is not decided here: that takes a
-//! model.
+//! Writing the summary and answering the restoration prompt need a model, and are not done here.
 
 use super::{New, Result, Sessions};
 use crate::blob::BlobId;
@@ -15,13 +14,12 @@ use crate::store::{Bind, StoreError};
 use crate::stub::with_reference;
 use crate::turn::{left_out, turns};
 
-/// The format of what is restored from a file.
+/// The format of a session restored from a file.
 const TRANSCRIPT: &str = "markdown";
 
 impl Sessions {
-    /// Starts a session that continues `parent`, with these keys: it appears with all it needs,
-    /// or not at all. What `restored.started` says is filled in here. Without a parent it
-    /// continues a session that is not in this store.
+    /// Starts a session that continues `parent`, with these keys, atomically. `restored.started` is
+    /// filled in here. Without a parent, it continues a session that is not in this store.
     ///
     /// # Errors
     ///
@@ -36,8 +34,8 @@ impl Sessions {
     ) -> Result<Session> {
         let mut header = self.header(new)?;
         header.parent = parent.map(|id| Parent { id, origin });
-        // What came from elsewhere stays so in the sessions that carry it on. Without a session
-        // it came from a transcript, which anyone may have written.
+        // Text from elsewhere stays marked in the sessions that carry it on. Without a session it
+        // came from a transcript, which anyone may have written.
         header.imported = match parent {
             Some(id) => self.get(id)?.header.imported,
             None => Some(TRANSCRIPT.to_owned()),
@@ -59,7 +57,7 @@ impl Sessions {
             for blob in carried {
                 match self.store.blob(&self.owner, parent, blob) {
                     Ok(bytes) => drop(self.store.put_blob(&self.owner, session.id(), &bytes)?),
-                    // It was lost before, and the message says that it was there.
+                    // It was lost before, and the message still refers to it.
                     Err(StoreError::NoBlob { .. } | StoreError::BadBlob { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -69,19 +67,19 @@ impl Sessions {
     }
 }
 
-/// What a question ends with whose turn is carried without its first rounds.
+/// The note at the end of a question whose turn is carried over without its first rounds.
 const ROUNDS_LEFT_OUT: &str = "[The first rounds of this turn are left out.]";
 
-/// The last whole turns of a log, at most this many tokens, with their results stubbed: what a
-/// session that continues this one carries over. Of the first turn there is no room for, the question
-/// and its last rounds are carried, and the question says so.
+/// The last complete turns of a log, at most this many tokens, with their results stubbed: these
+/// are carried over to the session that continues this one. If the next turn does not fit, its
+/// question and its last rounds are carried over, and the question says so.
 pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
     let begins = log.tally().begins();
     let since = || log.entries().iter().filter(|entry| entry.seq >= begins);
     let (turns, left_out) = (turns(since()), left_out(since()));
     let mut left = tokens_max;
     let mut tail: Vec<Vec<Carried>> = Vec::new();
-    // A turn without its question began before what was read of the log.
+    // A turn without its question began before the part of the log that was read.
     let whole = turns.iter().filter(|turn| {
         turn.question().is_some_and(|question| !left_out.contains(&question.seq)) && turn.is_whole()
     });
@@ -100,12 +98,12 @@ pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
     tail.into_iter().rev().flatten().collect()
 }
 
-/// Whether the turn that this message opens is carried without its first rounds.
+/// Whether the turn that this message opens is carried over without its first rounds.
 pub fn is_end_of_turn(question: &Message) -> bool {
     question.content.last().and_then(Block::as_text) == Some(ROUNDS_LEFT_OUT)
 }
 
-/// The question of a turn and as many of its last rounds as there is room for, at least the answer.
+/// The question of a turn and as many of its last rounds as fit, at least the answer.
 fn end_of_turn(turn: Vec<Carried>, tokens_max: u32) -> Option<Vec<Carried>> {
     let mut messages = turn.into_iter();
     let mut question = messages.next()?;
@@ -125,7 +123,7 @@ fn end_of_turn(turn: Vec<Carried>, tokens_max: u32) -> Option<Vec<Carried>> {
     (rounds.len() > 0).then(|| std::iter::once(question).chain(rounds).collect())
 }
 
-/// A message as it is carried over: what was said and called; results as their stubs.
+/// A message as it is carried over: text and calls; results as their stubs.
 fn carry(entry: &Entry, message: &Message, id: SessionId) -> Carried {
     let reference = Place { session: id, seq: entry.seq }.short();
     let mut measures = entry.measure.results.iter();
@@ -274,7 +272,7 @@ mod tests {
             assert!(is_end_of_turn(&question.message), "{question:?}");
             assert!(question.message.plain_text().starts_with("read everything"));
             assert_eq!(rounds.last().expect("the answer").message.plain_text(), "read");
-            // Every call that is carried has its result.
+            // Every call that is carried over has its result.
             for (call, answer) in rounds.iter().zip(&rounds[1..]) {
                 for call in call.message.calls() {
                     let result = answer.message.results().next().expect("a result");

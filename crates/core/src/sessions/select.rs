@@ -1,4 +1,4 @@
-//! Which session a person means.
+//! Selectors: finds the session that a user refers to.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -9,44 +9,46 @@ use crate::readable_id;
 use crate::session::Session;
 use crate::store::Filter;
 
-/// Sessions shown when a selector fits several.
+/// Candidates shown if a selector is ambiguous.
 const CANDIDATES_MAX: usize = 10;
 
-/// Sessions counted beyond those: who sees a number like this gives more digits anyway.
+/// Candidates counted beyond those: with a number like this, the user has to give more digits
+/// anyway.
 const MORE_MAX: usize = 1_000;
 
-/// Pages of the list in which a title is looked for.
+/// Pages of the list that are searched for a title.
 const TITLE_PAGES_MAX: usize = 100;
 
-/// Digits of an id that are taken for one. Fewer are a position in the list, or a slip.
+/// Digits from which a selector is treated as an id. Fewer are a position in the list, or a typing
+/// error.
 pub(super) const ID_DIGITS_MIN: usize = 4;
 
-/// Why a selector does not name one session.
+/// Why a selector does not match exactly one session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// Nothing fits.
+    /// Nothing matches.
     #[error("no session matches `{selector}`")]
     None {
         /// The selector, shortened.
         selector: String,
     },
-    /// Several fit.
+    /// Several match.
     #[error("`{selector}` matches several sessions:{}{}", .candidates.iter().map(|(id, name)| format!("\n  {id}  {name}")).collect::<String>(), and_more(*.more))]
     Several {
         /// The selector.
         selector: String,
-        /// Those it fits, ten at the most.
+        /// The matches, at most ten.
         candidates: Vec<(SessionId, String)>,
-        /// How many more it fits; a thousand means that many or more.
+        /// How many more match; a thousand means that many or more.
         more: usize,
     },
-    /// There is no session at all.
+    /// There are no sessions.
     #[error("no sessions yet")]
     Empty,
 }
 
 impl SelectError {
-    /// A selector that fits all of these.
+    /// An ambiguous selector.
     pub(super) fn of(selector: String, sessions: &[&Session]) -> SelectError {
         let shown = sessions.iter().take(CANDIDATES_MAX);
         let candidates: Vec<_> = shown.map(|s| (s.id(), called(s))).collect();
@@ -55,12 +57,12 @@ impl SelectError {
     }
 }
 
-/// What lists call a session.
+/// What lists show for a session.
 fn called(session: &Session) -> String {
     session.title().unwrap_or_else(|| session.header.name.to_string())
 }
 
-/// A text as it is compared with others: people type titles in any case.
+/// A text folded for comparison: people type titles in any case.
 fn folded(text: &str) -> String {
     text.trim().to_lowercase().nfc().collect()
 }
@@ -75,27 +77,28 @@ fn and_more(more: usize) -> String {
 }
 
 impl Sessions {
-    /// The sessions shown by default: not archived, and of a chain only the newest. Lists for people
-    /// leave out those in which nothing was said: see [`list_spoken`](Sessions::list_spoken).
+    /// The sessions shown by default: not archived, and only the newest of a chain. Lists for
+    /// people leave out those without messages: see [`list_spoken`](Sessions::list_spoken).
     pub fn default_filter() -> Filter {
         Filter { archived: Some(false), newest_of_chain: true, ..Filter::default() }
     }
 
-    /// The session that `selector` names: a position in the default list (1 is the newest), a
-    /// readable id, a name, the beginning of a UUID, `last`, or a title as lists show it, in any case. A
-    /// title that several have names none of them. A session that another program
-    /// named is found by that as well, spelt as there. A number that is the position of one session
-    /// and the name of another means neither: it could be a slip, and what follows may be a delete.
+    /// The session that `selector` refers to: a position in the default list (1 is the newest), a
+    /// readable id, a name, the beginning of a UUID, `last`, or a title as lists show it, in any
+    /// case. A title that several sessions have matches none of them. A session that another
+    /// program named is also found by that name, spelt as there. A number that is the position of
+    /// one session and the name of another matches neither: it could be a mistake, and the next
+    /// step may be a delete.
     ///
     /// # Errors
     ///
-    /// [`SelectError`], and those of the store.
+    /// [`SelectError`], and I/O errors.
     pub fn select(&self, selector: &str) -> Result<SessionId> {
         self.select_beside(selector, None)
     }
 
-    /// The same for someone who is in a session: that one is not in the list, so 1 and `last` are
-    /// the newest of the others.
+    /// The same for someone who is in a session: that one is left out of the list, so 1 and `last`
+    /// are the newest of the others.
     ///
     /// # Errors
     ///
@@ -103,7 +106,7 @@ impl Sessions {
     pub fn select_beside(&self, selector: &str, current: Option<SessionId>) -> Result<SessionId> {
         let selector = selector.trim();
         let shown: String = selector.chars().take(80).collect();
-        // What nobody sees must not make one text pass for another.
+        // Invisible characters must not make one text pass for another.
         if selector.is_empty()
             || selector.contains(is_invisible)
             || selector.chars().take(NAME_INPUT_CHARS_MAX + 1).count() > NAME_INPUT_CHARS_MAX
@@ -149,8 +152,8 @@ impl Sessions {
         }
     }
 
-    /// The session with this title. Those the default list shows come first; of the members of a chain
-    /// that is the newest.
+    /// The session with this title. Those in the default list come first; for a chain, that is the
+    /// newest.
     fn titled(&self, selector: &str, shown: String) -> Result<SessionId> {
         let typed = folded(selector);
         let cut = crate::title::of_text(selector).map(|title| folded(&title));
@@ -180,7 +183,7 @@ impl Sessions {
         Err(SelectError::None { selector: shown }.into())
     }
 
-    /// The session at this position of the default list, without the one someone is in.
+    /// The session at this position of the default list, without the current one.
     fn nth(&self, position: usize, current: Option<SessionId>) -> Result<Option<SessionId>> {
         let rows = (position + usize::from(current.is_some())).min(PAGE_ROWS_MAX);
         let page = self.list_spoken(&Sessions::default_filter(), None, rows)?;
@@ -188,7 +191,7 @@ impl Sessions {
         Ok(ids.filter(|id| Some(*id) != current).nth(position - 1))
     }
 
-    /// The session with this readable id. People may type it in capitals.
+    /// The session with this readable id. Case is ignored.
     fn with_readable_id(&self, selector: &str) -> Result<Option<SessionId>> {
         for spelling in [selector, &selector.to_lowercase()] {
             if let Ok(key) = readable_id::key(spelling)
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(select(&empty.to_string()), empty, "its id still names it");
         let filter = Filter::default();
         assert_eq!(sessions.list(&filter, None, 9).expect("a page").sessions.len(), 3);
-        // One row at a time, so that what is left out costs no row of a page.
+        // One row at a time, so that what is left out does not shorten a page.
         let page = sessions.list_spoken(&filter, None, 1).expect("a page");
         assert_eq!(page.sessions[0].id(), last);
         let page = sessions.list_spoken(&filter, page.next, 1).expect("a page");
@@ -302,7 +305,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        // A name is what it was before.
+        // The name has not changed.
         title("gamma", "beta");
         assert_eq!(id("beta"), id("Twins"));
         assert!(sessions.select("Release").is_err(), "only all of it");

@@ -1,4 +1,4 @@
-//! What a session is made of, in numbers.
+//! Statistics of a session.
 
 use std::collections::BTreeMap;
 
@@ -10,34 +10,34 @@ use crate::log::open_calls;
 use crate::message::{Role, Usage};
 use crate::name::SessionId;
 
-/// The field of a reply that keeps what its source counted up to it, where the source adds up and
-/// the reply's usage is the difference.
+/// The field of a reply with its source's running total, if the source counts cumulatively and the
+/// reply's usage is a difference.
 pub const RUNNING_TOTAL: &str = "running_total";
 
-/// What a session is made of.
+/// Statistics of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// Messages of the user.
+    /// User messages.
     pub user: u64,
-    /// Messages of the assistant.
+    /// Assistant messages.
     pub assistant: u64,
-    /// Messages of tools.
+    /// Tool messages.
     pub tool: u64,
     /// System messages.
     pub system: u64,
     /// Turns.
     pub queries: u64,
-    /// Tokens of everything said.
+    /// Tokens of all messages.
     pub tokens: u64,
     /// What providers charged for the replies.
     pub usage: Usage,
     /// The same for each model, by its `provider/name`.
     pub models: BTreeMap<String, Usage>,
-    /// What they charged for restoring the session, where it continues another.
+    /// What they charged for restoring the session, if it continues another.
     pub restoration: Option<Usage>,
-    /// Replies whose usage is the difference of two running totals, as their source counted.
+    /// Replies whose usage is the difference of two running totals of their source.
     pub from_running_totals: u64,
-    /// What each tool did, by its name.
+    /// Statistics of each tool, by its name.
     pub tools: BTreeMap<String, ToolStats>,
     /// How often results of finished turns were thinned.
     pub thinned: ThinnedStats,
@@ -46,19 +46,19 @@ pub struct Stats {
 /// How often results of finished turns were thinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThinnedStats {
-    /// When the provider's cache had ended, so that it cost nothing.
+    /// When the provider's cache had expired, so that it cost nothing.
     pub cold: u64,
-    /// Although the cache was warm, because it paid: it was rewritten.
+    /// While the cache was warm, because it paid: the cache was rewritten.
     pub warm: u64,
 }
 
 impl Stats {
-    /// How often models fetched what had been cut.
+    /// How often models fetched something that had been cut.
     pub fn recalls(&self) -> u64 {
         self.tools.get(RECALL).map_or(0, |tool| tool.calls)
     }
 
-    /// The same for every hundred of their replies.
+    /// The same per hundred replies.
     pub fn recalls_per_100(&self) -> f64 {
         100.0 * self.recalls() as f64 / self.assistant.max(1) as f64
     }
@@ -67,7 +67,7 @@ impl Stats {
 /// The tool that fetches what was cut.
 const RECALL: &str = "recall";
 
-/// What a tool did.
+/// Statistics of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ToolStats {
     /// How often it was called.
@@ -79,12 +79,12 @@ pub struct ToolStats {
 }
 
 impl Sessions {
-    /// Counts a session's messages by role and by tool, those that can be read. Reads the whole log, a
-    /// page at a time.
+    /// Counts a session's readable messages by role and by tool. Reads the whole log, page by page.
     ///
     /// # Errors
     ///
-    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
+    /// [`StoreError::NotFound`](crate::StoreError::NotFound) if there is no such session; otherwise
+    /// I/O errors.
     pub fn stats(&self, id: SessionId) -> Result<Stats> {
         let session = self.get(id)?;
         let mut stats = Stats {
@@ -124,8 +124,8 @@ impl Sessions {
     }
 }
 
-/// Counts what tools did, entry by entry. What a result belongs to may only be known from the reply
-/// before it.
+/// Counts tool calls and results, entry by entry. The tool of a result may be known only from the
+/// reply before it.
 #[derive(Default)]
 pub(super) struct ToolCounter {
     last_reply: Option<Body>,

@@ -1,8 +1,8 @@
-//! What sessions cost, together: by session, folder or day.
+//! Totals over sessions: by session, folder or day.
 //!
-//! What each model was charged is kept beside every log, so adding it up reads headers alone. A log
-//! is read only where a header cannot tell: for what tools did, for a session that continued over
-//! several days where days are counted, and for one that began before the time that is asked about.
+//! Usage by model is stored with every log, so adding it up reads only headers. A log is read only
+//! if its header is not enough: to count tools, for a session that lasted several days if grouped
+//! by day, and for one that began before the requested time.
 
 use std::collections::BTreeMap;
 
@@ -18,54 +18,54 @@ use crate::session::Session;
 use crate::store::Filter;
 use crate::usage::{ModelUsage, Spent, UsageByModel};
 
-/// Sessions asked for at once.
+/// Sessions read at once.
 const PAGE: usize = 500;
 
-/// What is added up.
+/// What to add up.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// Which sessions.
     pub filter: Filter,
-    /// Only what was said then or later.
+    /// Only what happened then or later.
     pub since: Option<Timestamp>,
-    /// By what.
+    /// How to group it.
     pub by: GroupBy,
-    /// Where a day begins.
+    /// The time zone that determines when a day begins.
     pub zone: TimeZone,
-    /// Whether calls of tools are counted, for which every log has to be read.
+    /// Whether tool calls are counted, for which every log has to be read.
     pub tools: bool,
 }
 
-/// What sums are for.
+/// How totals are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupBy {
-    /// Each session.
+    /// By session.
     Session,
-    /// Each workspace.
+    /// By workspace.
     Folder,
-    /// Each day.
+    /// By day.
     Day,
 }
 
-/// What a sum is for.
+/// The group of a total.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     /// A session.
     Session(SessionId),
     /// The sessions of a workspace, or those that have none.
     Folder(Option<String>),
-    /// What was said on a day.
+    /// What happened on a day.
     Day(Date),
 }
 
-/// A sum.
+/// A total.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
-    /// Sessions in which something was said.
+    /// Sessions with messages.
     pub sessions: u64,
     /// What each model was charged, and how long it took.
     pub models: UsageByModel,
-    /// What each tool did, where that was asked for.
+    /// Statistics of each tool, if requested.
     pub tools: BTreeMap<String, ToolStats>,
 }
 
@@ -98,12 +98,12 @@ impl Totals {
     }
 }
 
-/// Sums, and how many logs had to be read for them.
+/// Totals, and how many logs had to be read for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Surveyed {
     /// The sums.
     pub groups: BTreeMap<Group, Totals>,
-    /// Everything together. A session that is in several groups counts once.
+    /// The grand total. A session that is in several groups counts once.
     pub all: Totals,
     /// Logs that were read.
     pub logs_read: u64,
@@ -121,7 +121,7 @@ impl Sessions {
         loop {
             let page = self.list(&survey.filter, after, PAGE)?;
             for session in &page.sessions {
-                // Those that follow were active even earlier.
+                // The remaining ones were active even earlier.
                 if survey.since.is_some_and(|since| session.last_activity_at < since) {
                     return Ok(sums);
                 }
@@ -168,7 +168,7 @@ impl Sessions {
             let entry = entry?;
             let spent = Spent::of([&entry.body]);
             if spent.anew {
-                // What was said before is another session's, and counted there.
+                // Earlier entries belong to another session, and are counted there.
                 groups.clear();
             }
             let at = entry.at;

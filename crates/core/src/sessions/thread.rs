@@ -1,4 +1,4 @@
-//! An open session: its header, the end of its log, and the right to write to it.
+//! A thread: an open session with its header, the end of its log, and possibly a lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,24 @@ use crate::usage::Spent;
 
 /// An open session.
 ///
-/// What it appends goes after what it has seen: if someone else wrote in between, it gets a conflict
-/// and can [`refresh`](Thread::refresh).
+/// It appends after what it has seen: if someone else wrote in between, it gets a conflict and can
+/// [`refresh`](Thread::refresh).
 pub struct Thread {
     sessions: Sessions,
     session: Session,
     log: Log,
     lease: Lease,
-    /// Builds contexts from what it built before.
+    /// Extends the previous context.
     follower: Option<Follower>,
-    /// How much its contexts show of results, where they do not show all.
+    /// The allowances for results, if its contexts do not show everything.
     shows: Option<Allowances>,
-    /// What the log shows so far, to decide about results.
+    /// What the log shows so far, for decisions about results.
     seen: Option<Seen>,
-    /// What a model was sent last, as far as this thread was told.
+    /// The messages that a model was sent last, if they were recorded.
     last_sent: Option<Arc<Context>>,
 }
 
-/// The right to write.
+/// Its lease.
 enum Lease {
     /// None.
     Missing,
@@ -58,7 +58,7 @@ impl Thread {
         Ok(Thread { sessions, session, log, lease, follower, shows, seen, last_sent: None })
     }
 
-    /// The sessions it is one of.
+    /// The sessions it belongs to.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
     }
@@ -68,7 +68,7 @@ impl Thread {
         &self.session
     }
 
-    /// The end of the log, as far back as it was needed.
+    /// The end of the log, as far back as it was read.
     pub fn log(&self) -> &Log {
         &self.log
     }
@@ -78,17 +78,18 @@ impl Thread {
         self.session.tally.entries
     }
 
-    /// Says something. It is on disk when this returns.
+    /// Appends a message. It is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] if someone else wrote to the session, and the others of an append.
+    /// [`StoreError::Conflict`] if someone else wrote to the session; otherwise the errors of an
+    /// append.
     pub fn append(&mut self, message: impl Into<Incoming>) -> Result<u64> {
         let seqs = self.append_all(vec![message.into()])?;
         Ok(seqs.first().copied().unwrap_or_default())
     }
 
-    /// Says several things as one.
+    /// Appends several messages atomically.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl Thread {
         self.record(messages.into_iter().map(Item::from).collect())
     }
 
-    /// Notes something that happened and was not said.
+    /// Appends an entry that is not a message.
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl Thread {
         Ok(seqs.first().copied().unwrap_or_default())
     }
 
-    /// Says and notes several things as one. Returns their seqs.
+    /// Appends messages and other entries atomically. Returns their seqs.
     ///
     /// # Errors
     ///
@@ -117,7 +118,7 @@ impl Thread {
         self.write(entries, LeaseChange::Keep)
     }
 
-    /// The same, and gives the lease back with it.
+    /// The same, and also releases the lease.
     ///
     /// # Errors
     ///
@@ -127,7 +128,7 @@ impl Thread {
         self.write(entries, LeaseChange::GiveBack)
     }
 
-    /// Answers calls that a crash left open. Returns how many there were.
+    /// Appends results for calls that a crash left open. Returns their number.
     ///
     /// # Errors
     ///
@@ -140,16 +141,16 @@ impl Thread {
         self.append_all(answers.into_iter().map(Incoming::from).collect()).map(|seqs| seqs.len())
     }
 
-    /// Says by which policy contexts will be built, before the first is: what is appended until then is
-    /// decided about as well.
+    /// Sets the policy for contexts before the first one is built, so that results appended until
+    /// then are decided about as well.
     pub fn show_by(&mut self, policy: &Policy) {
         self.shows = policy.trim_results;
     }
 
-    /// What to note before the next question: that the results of finished turns are shown thin from
-    /// there on. That is so where the provider's cache has ended since the last entry, because sending
-    /// the context costs the same then in any form; and where it pays although the cache is
-    /// warm. Nothing where it would save little.
+    /// The note to append before the next question: that the results of finished turns are shown in
+    /// their thin form from there on. This happens if the provider's cache has expired since the
+    /// last entry, because sending the context then costs the same in any form; or if it pays
+    /// although the cache is warm. `None` if it would save little.
     pub fn thinning(&self, policy: &Policy, cache_life: Duration) -> Option<Thinned> {
         let last = self
             .log
@@ -180,9 +181,9 @@ impl Thread {
         Ok(entries)
     }
 
-    /// Decides which lines of new results models are shown, and notes it beside them: they are about
-    /// to enter a context for the first time. Only the holder of the lease does, whose contexts are
-    /// shaped by it, and who knows that nobody else writes in between.
+    /// Decides which lines of new results models are shown, and stores that with them, because they
+    /// are about to enter a context for the first time. Only the holder of the lease does this: its
+    /// contexts depend on it, and no one else writes in between.
     fn decide_what_is_shown(&mut self, entries: &mut [NewEntry]) -> Result<()> {
         let holds = !matches!(self.lease, Lease::Missing);
         let Some(allowances) = self.shows.filter(|_| holds) else { return Ok(()) };
@@ -208,7 +209,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Reads as far back as this entry.
+    /// Reads back to this entry.
     fn read_back_to(&mut self, from: u64) -> Result<()> {
         while self.log.first() > from {
             let first = self.log.first();
@@ -217,12 +218,13 @@ impl Thread {
         Ok(())
     }
 
-    /// What to note before the next question: which lines are shown of results that nobody decided about
-    /// when they were appended. They are about to enter a context of this thread for the first time.
+    /// The note to append before the next question: which lines are shown of results that were
+    /// appended without a decision. They are about to enter a context of this thread for the first
+    /// time.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn undecided(&mut self, policy: &Policy) -> Result<Option<Decided>> {
         let Some(allowances) = policy.trim_results else { return Ok(None) };
         let tally = self.session.tally;
@@ -243,7 +245,7 @@ impl Thread {
         };
         let (store, owner, id) = (&self.sessions.store, &self.sessions.owner, self.session.id());
         let appended = store.append(owner, id, at, &entries);
-        // What was not appended as it was thought to be is not what was seen.
+        // If entries were not appended as planned, the state is out of date.
         let as_thought = |seqs: &[u64]| seqs.first() == Some(&self.session.tally.entries);
         if !appended.as_ref().is_ok_and(|appended| as_thought(&appended.seqs)) {
             self.seen = None;
@@ -255,7 +257,7 @@ impl Thread {
             _ => {}
         }
         for (seq, new) in seqs.iter().zip(entries) {
-            // A repeated entry is in the log already.
+            // A repeated entry is already in the log.
             if *seq == self.session.tally.entries {
                 Spent::of([&new.body]).add_to(&mut self.session.usage);
                 let entry = new.placed(&self.session.tally);
@@ -264,7 +266,7 @@ impl Thread {
                 self.log.push(entry).map_err(|gap| damaged(&self.session, gap))?;
             }
         }
-        // Or was said by someone else after what this thread has read.
+        // Or someone else appended it after the part that this thread has read.
         if seqs.iter().any(|seq| *seq >= self.session.tally.entries) {
             self.refresh()?;
         }
@@ -288,13 +290,13 @@ impl Thread {
         Ok(())
     }
 
-    /// Lets the next append take the lease, so that nobody else writes while this turn continues.
-    /// Until then anybody may write; the append is refused then, and takes nothing.
+    /// Makes the next append take the lease, so that no one else writes during this turn. Until
+    /// then anybody may write; then the append is refused, and takes nothing.
     pub fn hold_with_next(&mut self, holder: &str, ttl: Duration) {
         self.lease = Lease::Wanted { holder: holder.into(), ttl };
     }
 
-    /// Whether it took the lease and did not give it back.
+    /// Whether it holds the lease.
     pub fn holds(&self) -> bool {
         matches!(self.lease, Lease::Held { .. })
     }
@@ -311,7 +313,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     ///
     /// # Errors
     ///
@@ -323,7 +325,7 @@ impl Thread {
         Ok(())
     }
 
-    /// What a model would see now, with the session's own history length.
+    /// What a model would be sent now, with the session's own history length.
     ///
     /// # Errors
     ///
@@ -332,8 +334,8 @@ impl Thread {
         self.build(&policy.clone().for_session(&self.session.header), model)
     }
 
-    /// What a model would see now under exactly this policy. Builds only what is new where it can,
-    /// and reads further back only where it must.
+    /// What a model would be sent now under exactly this policy. Extends the previous context if
+    /// possible, and reads further back only if necessary.
     ///
     /// # Errors
     ///
@@ -353,12 +355,12 @@ impl Thread {
         Ok(context)
     }
 
-    /// Remembers what a model was sent, so that the next context can be compared with it.
+    /// Records what a model was sent, so that the next context can be compared with it.
     pub fn note_sent(&mut self, context: Arc<Context>) {
         self.last_sent = Some(context);
     }
 
-    /// What a model was sent last, if that was noted and not taken before.
+    /// Takes what a model was sent last, if it was recorded.
     pub fn take_last_sent(&mut self) -> Option<Arc<Context>> {
         self.last_sent.take()
     }

@@ -1,12 +1,12 @@
-//! The trash: what was deleted, until it is erased.
+//! The trash: deleted sessions, until they are erased.
 //!
-//! Deleting moves a session to the trash. There it has no name and no keys, so both are free for
-//! others, and every verb but those of this file answers that there is no such session. It comes
-//! back with its name, with a number where another session has taken it, and with the keys that
-//! are still free. Erasing removes a session with everything that was said in it.
+//! Deleting moves a session to the trash. There it has no name and no keys, so others can use both,
+//! and every verb except those in this file treats it as not found. It is restored with its name,
+//! numbered if another session has taken it, and with those of its keys that are still unused.
+//! Erasing removes a session and all of its content.
 //!
-//! Nothing here runs by itself: the first verb that writes, in a process or in an hour, erases what
-//! has been in the trash for too long.
+//! Nothing here runs in the background: the first verb that writes, in each process and each hour,
+//! erases what has been in the trash for too long.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -23,12 +23,11 @@ use crate::session::Session;
 use crate::store::{Change, Filter, StoreError};
 
 impl Sessions {
-    /// Moves a session to the trash. Its name and keys are free from now on.
+    /// Moves a session to the trash. Its name and keys can be used again.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`]; [`StoreError::Held`] while someone is in a turn; otherwise I/O
-    /// errors.
+    /// [`StoreError::NotFound`]; [`StoreError::Held`] while a turn runs; otherwise I/O errors.
     pub fn trash(&self, id: SessionId) -> Result<Session> {
         let session = self.get(id)?;
         let mut keys = session.keys.clone();
@@ -39,8 +38,8 @@ impl Sessions {
         Ok(as_it_was(self.store.update(&self.owner, id, &change)?))
     }
 
-    /// Brings a session back from the trash: with its name, numbered where it is taken by now, and
-    /// with those of its keys that are free.
+    /// Restores a session from the trash: with its name, numbered if it is taken by now, and with
+    /// those of its keys that are unused.
     ///
     /// # Errors
     ///
@@ -60,7 +59,7 @@ impl Sessions {
         Err(Error::NoFreeName { name })
     }
 
-    /// The sessions in the trash with the names and keys they had, the latest deleted first.
+    /// The sessions in the trash with the names and keys they had, most recently deleted first.
     ///
     /// # Errors
     ///
@@ -80,8 +79,9 @@ impl Sessions {
         Ok(all)
     }
 
-    /// The session in the trash that `selector` names: a position in [`trashed`](Sessions::trashed),
-    /// `last`, the name or readable id it had, or the beginning of its UUID.
+    /// The session in the trash that `selector` refers to: a position in
+    /// [`trashed`](Sessions::trashed), `last`, the name or readable id it had, or the beginning of
+    /// its UUID.
     ///
     /// # Errors
     ///
@@ -102,24 +102,24 @@ impl Sessions {
         }
     }
 
-    /// Erases what is in the trash; what was deleted before a time, where one is given. A session
-    /// someone is in a turn of stays.
+    /// Erases the sessions in the trash; if a time is given, those deleted before it. A session in
+    /// which a turn runs stays.
     ///
     /// # Errors
     ///
-    /// I/O errors. What was erased until then is gone.
+    /// I/O errors. What was erased before the error is gone.
     pub fn empty_trash(&self, before: Option<Timestamp>) -> Result<Purged> {
         let mut purged = Purged::default();
         for session in self.trashed()? {
             if before.is_some_and(|before| deleted_at(&session) >= before) {
                 continue;
             }
-            // One that is restored meanwhile is not in the trash any more, and stays.
+            // A session that is restored in the meantime is not in the trash any more, and stays.
             let since = Some(deleted_at(&session));
             match self.store.delete(&self.owner, session.id(), since) {
                 Ok(()) => purged.done += 1,
                 Err(StoreError::Held { .. }) => purged.in_use += 1,
-                // Someone else emptied the trash or restored the session at the same time.
+                // Another process emptied the trash or restored the session at the same time.
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -127,7 +127,7 @@ impl Sessions {
         Ok(purged)
     }
 
-    /// Erases what has been in the trash for [`TRASH_KEPT`]. Returns how many sessions that were.
+    /// Erases what has been in the trash for [`TRASH_KEPT`]. Returns the number of sessions.
     ///
     /// # Errors
     ///
@@ -138,25 +138,25 @@ impl Sessions {
         Ok(self.empty_trash(Some(before))?.done)
     }
 
-    /// Erases what is old, once an hour.
+    /// Erases expired sessions, once an hour.
     pub(super) fn sweep_trash(&self) {
         if self.sweeps.is_due(&self.owner, self.world.now()) {
-            // A store in trouble says so to the verb that writes; this waits for the next one.
+            // Errors of the store are reported by the verb that writes; this waits for the next
+            // one.
             self.empty_old_trash().ok();
         }
     }
 
-    /// Removes a session for good, in the trash or not: entries, attachments, keys and words.
+    /// Erases a session, in the trash or not: entries, attachments, keys and search index.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`]; [`StoreError::Held`] while someone is in a turn; otherwise I/O
-    /// errors.
+    /// [`StoreError::NotFound`]; [`StoreError::Held`] while a turn runs; otherwise I/O errors.
     pub fn erase(&self, id: SessionId) -> Result<()> {
         Ok(self.store.delete(&self.owner, id, None)?)
     }
 
-    /// Brings a session back if it is in the trash: what arrives again was not meant to go.
+    /// Restores a session if it is in the trash, because its content has arrived again.
     pub(super) fn arrives_again(&self, id: SessionId) -> Result<()> {
         match self.restore_from_trash(id) {
             Err(Error::Store(StoreError::NotFound { .. })) => Ok(()),
@@ -165,15 +165,15 @@ impl Sessions {
     }
 }
 
-/// When the trash of each owner was last looked at.
+/// When the trash of each owner was last checked.
 #[derive(Debug, Default)]
 pub(super) struct Sweeps(Mutex<HashMap<Owner, Timestamp>>);
 
 impl Sweeps {
-    /// Owners that are remembered. Looking at the trash of one too often costs time, and no more.
+    /// Owners that are remembered. Checking the trash of one too often only costs time.
     const OWNERS_MAX: usize = 10_000;
 
-    /// Whether it is time to look again; if so, that is done now.
+    /// Whether it is time to check again; if so, the time is reset.
     fn is_due(&self, owner: &Owner, now: Timestamp) -> bool {
         let mut swept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let every = jiff::SignedDuration::try_from(TRASH_SWEPT_EVERY).expect("an hour fits");
@@ -188,7 +188,7 @@ impl Sweeps {
     }
 }
 
-/// How long a session in the trash is kept, in words.
+/// How long a session is kept in the trash, in words.
 pub fn trash_kept() -> String {
     format!("{} days", TRASH_KEPT.as_secs() / Duration::from_hours(24).as_secs())
 }

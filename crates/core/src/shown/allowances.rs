@@ -6,27 +6,27 @@ use crate::limits::{
     SHOWN_RECALL_CHARS, SHOWN_SEARCH_CHARS, SHOWN_SHELL_CHARS, THIN_HEAD_CHARS, THIN_NAMES_CHARS,
 };
 
-/// Characters of a result that are shown, by the kind of tool. The default is what every preset uses
-/// and what `doctor` expects; others exist to measure what they would cost.
+/// Characters of a result that are shown, by the kind of tool. Every preset uses the default, and
+/// `doctor` expects it; other values are for measuring what they would cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowances {
-    /// A file that was read from its beginning.
+    /// For a file that was read from its beginning.
     pub read: usize,
-    /// A part of a file.
+    /// For a part of a file.
     pub range: usize,
-    /// The output of a command.
+    /// For the output of a command.
     pub shell: usize,
-    /// What was found or listed.
+    /// For results of searches and listings.
     pub search: usize,
-    /// The report of another agent.
+    /// For the report of another agent.
     pub agent: usize,
-    /// Anything else.
+    /// For anything else.
     pub other: usize,
-    /// Lines with new names, besides.
+    /// In addition, for lines with new names.
     pub names: usize,
-    /// The beginning of a thin result.
+    /// For the beginning of a thin result.
     pub thin_head: usize,
-    /// Lines with new names in a thin result.
+    /// For lines with new names in a thin result.
     pub thin_names: usize,
 }
 
@@ -47,7 +47,7 @@ impl Default for Allowances {
 }
 
 impl Allowances {
-    /// Characters that are shown of a result of this kind, before lines with new names.
+    /// The allowance for a result of this kind, without lines with new names.
     pub fn of(&self, kind: ToolKind) -> usize {
         match kind {
             ToolKind::Read => self.read,

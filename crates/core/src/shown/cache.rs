@@ -1,5 +1,5 @@
-//! Excerpts that were made before. A context is built for every round of a turn, and what it shows of
-//! a result stays the same.
+//! A cache of excerpts. A context is built for every round of a turn, and its excerpts stay the
+//! same.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::number::Mixed;
 use super::{Excerpt, Form};
 
-/// Which excerpt: of which entry, which result of it, in which form, and the entry with the decision
-/// about it where that is another one.
+/// Identifies an excerpt: the entry, the index of the result, the form, and the entry with the
+/// decision about it, if that is another one.
 pub(crate) type ExcerptKey = (u64, usize, Form, Option<u64>);
 
-/// The excerpts of one log. Nothing depends on what it holds.
+/// The excerpts of one log. It is only a cache: nothing depends on its contents.
 #[derive(Debug, Default)]
 pub(crate) struct Excerpts(Mutex<HashMap<ExcerptKey, Arc<Excerpt>, BuildHasherDefault<Mixed>>>);
 
 impl Excerpts {
-    /// The excerpt at a place, made if it was not made before.
+    /// The excerpt, made if it is not cached.
     pub(crate) fn get(&self, place: ExcerptKey, make: impl FnOnce() -> Excerpt) -> Arc<Excerpt> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(place).or_insert_with(|| Arc::new(make())).clone()
@@ -25,7 +25,7 @@ impl Excerpts {
 }
 
 impl Clone for Excerpts {
-    /// A copy begins with none.
+    /// A copy starts empty.
     fn clone(&self) -> Excerpts {
         Excerpts::default()
     }

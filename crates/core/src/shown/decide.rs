@@ -1,4 +1,4 @@
-//! Which lines of a result are shown.
+//! Decides which lines of a result are shown.
 
 use super::digest::{Digest, Names};
 use super::number::NumberSet;
@@ -7,18 +7,18 @@ use crate::limits::{
     ECHO_CHARS, REPEAT_CHARS_MIN, REPEAT_LINES_MIN, SHOWN_SLACK_CHARS, THIN_FROM_CHARS,
 };
 
-/// What a context shows already.
+/// What a context already shows.
 pub(super) trait Before {
     /// Whether anything is shown at all.
     fn is_empty(&self) -> bool;
     /// Whether a name is shown.
     fn shows(&self, name: u64) -> bool;
-    /// The longest run of lines shown by one earlier result that these lines begin with: the entry,
-    /// and how many.
+    /// The longest run of lines, shown by one earlier result, that these lines begin with: the
+    /// entry, and the length.
     fn repeats(&self, lines: &[u64]) -> Option<(u64, usize)>;
 }
 
-/// Nothing is shown.
+/// A context that shows nothing.
 struct Nothing;
 
 impl Before for Nothing {
@@ -35,7 +35,7 @@ impl Before for Nothing {
     }
 }
 
-/// Which lines of a result are shown where nothing is known of what else is.
+/// Which lines of a result are shown, if nothing is known about the rest of the context.
 pub fn alone(text: &str, kind: ToolKind) -> Shown {
     by_itself(&Digest::new(&Lines::new(text)), kind, &Allowances::default())
 }
@@ -108,7 +108,7 @@ fn repeats(digest: &Digest<'_>, before: &impl Before) -> Vec<LineRange> {
     same
 }
 
-/// Keeps lines as long as their characters fit; of a first one that does not, nothing.
+/// Keeps lines as long as they fit; the first one that does not fit ends it.
 fn keep_until(
     keep: &mut [bool],
     order: impl Iterator<Item = usize>,
@@ -123,16 +123,16 @@ fn keep_until(
     }
 }
 
-/// The names of a result that nothing before it shows.
+/// The names of a result that no earlier text shows.
 struct New<'a, B> {
     digest: &'a Digest<'a>,
     before: &'a B,
-    /// For each of the names whether it is one; looked up when it is first needed.
+    /// For each name whether it is new; looked up on first use.
     is_new: Vec<bool>,
 }
 
 impl<B: Before> New<'_, B> {
-    /// Keeps lines with names that nothing else shows, those with most for their length first.
+    /// Keeps lines with new names, those with most names for their length first.
     fn keep(&mut self, keep: &mut [bool], chars: usize) {
         let names = self.digest.names();
         if self.is_new.is_empty() {
@@ -152,7 +152,7 @@ impl<B: Before> New<'_, B> {
                 candidates.push((line, self.digest.length(line) + 19, new));
             }
         }
-        // The most names for their length first; those further up first where they are equal.
+        // The most names for their length first; if equal, the earlier line.
         candidates.sort_unstable_by(|a, b| (b.2 * a.1).cmp(&(a.2 * b.1)).then(a.0.cmp(&b.0)));
         let mut left = chars;
         for (line, length, _) in candidates {
@@ -166,7 +166,7 @@ impl<B: Before> New<'_, B> {
         }
     }
 
-    /// The names of a line that nothing before the result shows.
+    /// The new names of a line.
     fn in_line<'b>(&'b self, names: &'b Names, line: usize) -> impl Iterator<Item = u64> + 'b {
         let range = names.range(line);
         let new = names.all()[range.clone()].iter().zip(&self.is_new[range]);
@@ -174,7 +174,7 @@ impl<B: Before> New<'_, B> {
     }
 }
 
-/// The lines that are kept, as runs, with those that are shown elsewhere in between.
+/// The kept lines as runs, with those that are shown elsewhere in between.
 fn runs(keep: &[bool], same: &[LineRange]) -> Vec<LineRange> {
     let mut parts: Vec<LineRange> = Vec::new();
     let mut same = same.iter().peekable();

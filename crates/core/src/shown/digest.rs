@@ -1,4 +1,4 @@
-//! A result taken apart once: its lines, how long they are, and what they say as numbers.
+//! A result, analysed once: its lines, their lengths, and their contents as hashes.
 
 use std::cell::OnceCell;
 
@@ -6,16 +6,16 @@ use super::Lines;
 use super::number::number;
 use crate::names::names;
 
-/// A result taken apart.
+/// An analysed result.
 pub(super) struct Digest<'a> {
     pub(super) lines: &'a Lines<'a>,
-    /// Characters of each line, and one for its end.
+    /// The length of each line in characters, including its end.
     lengths: Vec<usize>,
     hashes: OnceCell<Vec<u64>>,
     names: OnceCell<Names>,
 }
 
-/// The names of all lines in one list, those of each line in order and once.
+/// The names of all lines in one list, those of each line sorted and without repetitions.
 #[derive(Default)]
 pub(super) struct Names {
     all: Vec<u64>,
@@ -33,17 +33,17 @@ impl<'a> Digest<'a> {
         self.lengths.len()
     }
 
-    /// Characters of a line, and one for its end.
+    /// The length of a line in characters, including its end.
     pub(super) fn length(&self, line: usize) -> usize {
         self.lengths[line]
     }
 
-    /// Characters of a run of lines.
+    /// The length of a run of lines in characters.
     pub(super) fn length_of(&self, lines: std::ops::Range<usize>) -> usize {
         self.lengths[lines].iter().sum()
     }
 
-    /// Each line as a number.
+    /// The hash of each line.
     pub(super) fn hashes(&self) -> &[u64] {
         self.hashes.get_or_init(|| self.lines.iter().map(|line| number(&line.text)).collect())
     }

@@ -1,31 +1,31 @@
-//! What kind of tool was called: the same for every program that has one under its own name.
+//! Kinds of tools, recognised by the names they have in different programs.
 
 use serde_json::Value;
 
 use crate::message::Call;
 
-/// What a tool does, as far as it matters for how much of its result is shown.
+/// What a tool does, to decide how much of its result is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
     /// Reads a file from its beginning.
     Read,
-    /// Reads a part of a file that was asked for.
+    /// Reads a part of a file.
     Range,
     /// Runs a command.
     Shell,
-    /// Finds or lists.
+    /// Searches or lists.
     Search,
-    /// Changes a file and says so.
+    /// Changes a file and reports it.
     Edit,
     /// Asks another agent.
     Agent,
-    /// Brings back what was left out.
+    /// Fetches what was left out.
     Recall,
     /// Anything else.
     Other,
 }
 
-/// Names of tools without case, `_` and `-`, as the programs whose sessions can be imported call them.
+/// Names of tools, without case, `_` and `-`, in the programs whose sessions can be imported.
 const NAMES: [(ToolKind, &[&str]); 6] = [
     (
         ToolKind::Read,
@@ -131,7 +131,7 @@ const NAMES: [(ToolKind, &[&str]); 6] = [
     (ToolKind::Recall, &["recall"]),
 ];
 
-/// Fields that ask for a part of a file.
+/// Arguments that ask for a part of a file.
 const RANGES: [&str; 11] = [
     "offset",
     "limit",
@@ -146,13 +146,13 @@ const RANGES: [&str; 11] = [
     "line_end",
 ];
 
-/// Commands that print a file from its beginning, a part of one, or what they found.
+/// Commands that print a file from its beginning, a part of one, or search results.
 const READERS: [&str; 3] = ["cat", "nl", "bat"];
 const RANGE_READERS: [&str; 4] = ["sed", "head", "tail", "awk"];
 const SEARCHERS: [&str; 8] = ["rg", "grep", "ls", "find", "fd", "tree", "ag", "git-grep"];
 
 impl ToolKind {
-    /// What kind of tool a call is of.
+    /// The kind of a call.
     pub fn of(call: &Call) -> ToolKind {
         let name: String = call
             .name
@@ -186,10 +186,10 @@ impl ToolKind {
         if RANGES.iter().any(|name| asks(name)) { ToolKind::Range } else { ToolKind::Read }
     }
 
-    /// A command that only reads or searches is one of those.
+    /// A command that only reads or searches has the kind of that.
     fn of_command(call: &Call) -> ToolKind {
         let command = field(call, "command").or_else(|| field(call, "cmd")).unwrap_or_default();
-        // What is done before (changing the folder) prints nothing.
+        // Commands before it (such as `cd`) print nothing.
         let last = command.rsplit("&&").next().unwrap_or_default().trim();
         let mut words = last.split_whitespace();
         let program = words.next().unwrap_or_default();

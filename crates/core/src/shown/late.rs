@@ -1,7 +1,8 @@
-//! What contexts show of results that nobody decided about when they were appended: imported ones, and
-//! those appended without a lease or under a policy that shows results in full.
+//! Late decisions: what contexts show of results that were appended without a decision, because
+//! they were imported, appended without a lease, or under a policy that shows results in full.
 //!
-//! The next holder of the lease decides before it shows them, and the decision is an entry of the log.
+//! The next holder of the lease decides before it shows them, and the decision becomes an entry of
+//! the log.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,8 +14,9 @@ use crate::entry::{Body, Decided, DecidedResult, Entry, Tally};
 use crate::limits::ECHO_CHARS;
 use crate::measure::Measure;
 
-/// Decides about the results among these entries that nobody decided about. They end where `tally`
-/// does, and reach as far back as a decision there looks. None where there is nothing to decide.
+/// Decides about those results among these entries that have no decision. The entries end where
+/// `tally` does, and reach as far back as a decision there looks. `None` if there is nothing to
+/// decide.
 pub(crate) fn decide_late(
     entries: &[Entry],
     tally: &Tally,
@@ -51,7 +53,7 @@ pub(crate) fn decide_late(
     Some(Decided { through, results })
 }
 
-/// Whether nobody decided about the results of an entry, and one of them is long enough to matter.
+/// Whether the results of an entry have no decision, and one of them is long enough to matter.
 fn is_open(entry: &Entry) -> bool {
     let results = &entry.measure.results;
     !results.is_empty()
@@ -78,7 +80,7 @@ impl<'a> Stored<'a> {
         Stored(all)
     }
 
-    /// The measure of an entry, with what was decided later.
+    /// The measure of an entry, including later decisions.
     pub(crate) fn measure<'b>(&self, entry: &'b Entry) -> Cow<'b, Measure> {
         let Some(decided) = self.0.get(&entry.seq) else { return Cow::Borrowed(&entry.measure) };
         let mut measure = entry.measure.clone();

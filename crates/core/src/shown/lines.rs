@@ -1,4 +1,4 @@
-//! A result as lines that can be shown or left out one by one.
+//! A result split into lines that are shown or left out separately.
 
 use std::borrow::Cow;
 
@@ -8,27 +8,27 @@ use crate::limits::FOLD_CHARS;
 /// A result as lines.
 pub(crate) struct Lines<'a> {
     lines: Vec<Line<'a>>,
-    /// Lines are numbered by their tool.
+    /// The tool numbered the lines.
     gutter: bool,
     originals: u64,
 }
 
 /// One line, or a part of one that is very long.
 pub(crate) struct Line<'a> {
-    /// What is shown of it: without the number of its tool, colours and blanks at its end.
+    /// Its visible text: without line number, colours and trailing blanks.
     pub(crate) text: Cow<'a, str>,
-    /// The number its tool gave it.
+    /// The line number that the tool added.
     number: Option<&'a str>,
-    /// Which line of the original it is, counted from one.
+    /// Its line in the original, counted from one.
     original: u32,
-    /// Blank, like the one before: it is left out without a word.
+    /// Blank, like the previous one: it is left out without a note.
     pub(crate) blank_again: bool,
 }
 
-/// What sequences for a terminal begin with.
+/// The first characters of terminal escape sequences.
 const ESCAPE: u8 = 0x1b;
 
-/// Lines between two that show their number.
+/// The interval at which line numbers are shown.
 const NUMBER_EVERY: u32 = 10;
 
 impl<'a> Lines<'a> {
@@ -82,13 +82,13 @@ impl<'a> Lines<'a> {
         &self.lines[index]
     }
 
-    /// The beginning of the first line that says something.
+    /// The beginning of the first line that is not blank.
     pub(crate) fn first_words(&self, chars: usize) -> String {
         let first = self.lines.iter().find(|line| !line.text.trim().is_empty());
         first.map_or_else(String::new, |line| line.text.chars().take(chars).collect())
     }
 
-    /// Writes these runs, with marks for what is left out.
+    /// Writes these runs, with notes for what is left out.
     pub(crate) fn write(
         &self,
         parts: &[LineRange],
@@ -97,7 +97,7 @@ impl<'a> Lines<'a> {
     ) -> Written {
         let mut out = Out { text: String::new(), reference, marked: false };
         let (mut refers_to, mut kept, mut last_kept) = (Vec::new(), 0, 0);
-        // The first line that is neither shown nor told.
+        // The first line that is neither shown nor covered by a note.
         let mut next = 0;
         for part in parts {
             let (start, end) = (part.start as usize, part.end as usize);
@@ -109,7 +109,7 @@ impl<'a> Lines<'a> {
                     refers_to.push(seq);
                     next = end;
                 }
-                // What is not there cannot be referred to: it is left out like the rest.
+                // If the other result is not in the context, its lines are left out like the rest.
                 Some(_) => {}
                 None => {
                     self.gap(&mut out, next..start);
@@ -138,7 +138,7 @@ impl<'a> Lines<'a> {
         Written { text, lines: kept, refers_to }
     }
 
-    /// Says that lines are left out, unless they are blank.
+    /// Writes a note for lines that are left out, unless they are blank.
     fn gap(&self, out: &mut Out<'_>, range: std::ops::Range<usize>) {
         let said = self.lines[range.clone()].iter().any(|line| !line.text.is_empty());
         if !said {
@@ -158,10 +158,10 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Lines of a result, with marks for what is left out.
+/// Lines of a result, with notes for what is left out.
 pub(crate) struct Written {
     pub(crate) text: String,
-    /// Lines of the original that are in it.
+    /// The number of original lines in it.
     pub(crate) lines: u64,
     /// The entries it refers to.
     pub(crate) refers_to: Vec<u64>,
@@ -171,7 +171,7 @@ pub(crate) struct Written {
 struct Out<'a> {
     text: String,
     reference: &'a str,
-    /// A mark has said how to get the rest.
+    /// A note has already said how to fetch the rest.
     marked: bool,
 }
 
@@ -186,7 +186,7 @@ fn is_tenth(number: &str) -> bool {
     number.parse::<u32>().is_ok_and(|number| number.is_multiple_of(NUMBER_EVERY))
 }
 
-/// The number a tool put before a line, and the line.
+/// The line number that a tool added, and the line.
 fn split_gutter(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start_matches(' ');
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
@@ -195,7 +195,7 @@ fn split_gutter(line: &str) -> Option<(&str, &str)> {
     (1..=7).contains(&digits).then_some((number, rest))
 }
 
-/// Whether a tool numbered the lines: the first ones are, one after the other.
+/// Whether a tool numbered the lines: the first ones have consecutive numbers.
 fn has_gutter(text: &str) -> bool {
     let number = |line: &str| split_gutter(line).and_then(|(number, _)| number.parse::<u32>().ok());
     let mut first = text.lines().take(4).map(number);
@@ -205,7 +205,7 @@ fn has_gutter(text: &str) -> bool {
         && rest.all(|(index, number)| number == begin.checked_add(1 + index as u32))
 }
 
-/// A line without colours, what was written over, and blanks at its end.
+/// A line without colours, overwritten text, and trailing blanks.
 fn tidy(line: &str) -> Cow<'_, str> {
     let line = line.trim_end();
     let line = line.rsplit('\r').next().unwrap_or(line);
@@ -222,7 +222,7 @@ fn tidy(line: &str) -> Cow<'_, str> {
         match chars.next() {
             // A control sequence ends with a letter or one of `@[\]^_`{|}~`.
             Some('[') => drop(chars.find(|c| ('@'..='~').contains(c))),
-            // A command to the terminal ends with BEL or ST.
+            // An operating system command ends with BEL or ST.
             Some(']') => {
                 while let Some(c) = chars.next() {
                     if c == '\u{7}' || c == '\u{1b}' && chars.next().is_some() {
@@ -237,7 +237,7 @@ fn tidy(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A long line in pieces, each ending where something ends.
+/// A long line in pieces, each ending at a natural boundary.
 fn folded(line: &str) -> Vec<std::ops::Range<usize>> {
     let mut pieces = Vec::new();
     let mut start = 0;

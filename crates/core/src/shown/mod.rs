@@ -1,11 +1,11 @@
-//! What a model is shown of a tool result: some of its lines, and marks where others are left out.
+//! Excerpts: a model is shown some lines of a tool result, and notes where others are left out.
 //!
-//! A result is shown once in its life in one form, and a second time, shorter, when its turn is over
-//! and the provider's cache is cold anyway. Which lines are kept depends on what the context shows
-//! already, so it is decided once, by the holder of the lease who appends the result, and stored
-//! beside it as line numbers ([`Shown`]). A result that nobody decided about (imported, appended
-//! without a lease, or written by an earlier version) is shortened by itself, which gives the same
-//! lines every time. Either way every line that is shown is a line of the original.
+//! A result is shown in one form at first, and in a second, shorter one when its turn is over and
+//! the provider's cache is cold anyway. Which lines are kept depends on what the context already
+//! shows, so it is decided once, by the holder of the lease who appends the result, and stored with
+//! it as line numbers ([`Shown`]). A result without such a decision (imported, appended without a
+//! lease, or written by an earlier version) is shortened independently of the others, which gives
+//! the same lines every time. Either way, every line that is shown is a line of the original.
 
 mod allowances;
 mod cache;
@@ -34,8 +34,8 @@ use crate::limits::ECHO_CHARS;
 use decide::by_itself;
 use digest::Digest;
 
-/// The version of the rule that decides which lines are kept. What is stored says which one it was
-/// made with; a later rule leaves it as it is.
+/// The version of the rule that decides which lines are kept. Stored decisions record the version
+/// they were made with; a later rule does not change them.
 pub const RULE: u8 = 2;
 
 /// Which lines of a result are shown, decided once.
@@ -46,16 +46,16 @@ pub struct Shown {
     /// The lines while the cache is warm, in order.
     #[serde(default)]
     pub parts: Vec<LineRange>,
-    /// The lines that are left when its turn is over and the cache was cold. Where there are none, it
-    /// stays as it is.
+    /// The lines that are left after the turn is over and the cache has expired. If there are none,
+    /// the result is not thinned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thin: Vec<LineRange>,
-    /// It is the echo of an edit: only the beginning of the first line is shown.
+    /// It is the output of an edit: only the beginning of the first line is shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,
 }
 
-/// A run of lines, counted from zero; the end is not part of it.
+/// A run of lines, counted from zero; the end is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u64>", into = "Vec<u64>")]
 pub struct LineRange {
@@ -63,7 +63,7 @@ pub struct LineRange {
     pub start: u32,
     /// The line after its last.
     pub end: u32,
-    /// The entry whose result shows the same lines; then they are not shown here.
+    /// The entry whose result shows the same lines; then they are not repeated here.
     pub same_as: Option<u64>,
 }
 
@@ -92,17 +92,17 @@ impl TryFrom<Vec<u64>> for LineRange {
 pub struct Excerpt {
     /// The text.
     pub text: String,
-    /// Characters it has, and characters the original has.
+    /// Its length, and that of the original, in characters.
     pub chars: u64,
     /// See `chars`.
     pub chars_of: u64,
-    /// Lines of the original that are in it.
+    /// The number of original lines in it.
     pub lines: u64,
     /// Lines the original has.
     pub lines_of: u64,
-    /// It is not shorter than the original, which is shown as it is.
+    /// It is not shorter than the original, which is shown unchanged.
     pub whole: bool,
-    /// It is the beginning of what an edit says.
+    /// It is the beginning of an edit's output.
     pub echo: bool,
     /// The entries it refers to.
     pub refers_to: Vec<u64>,
@@ -111,14 +111,14 @@ pub struct Excerpt {
 /// The two forms of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// As it is shown first.
+    /// The first form.
     Full,
-    /// As it is shown when its turn is over and the cache was cold.
+    /// The form after the turn is over and the cache has expired.
     Thin,
 }
 
 impl Shown {
-    /// Whether it fits a result: lines in order, and all of them there.
+    /// Whether it is valid for a result: lines in order, and within its length.
     fn fits(&self, lines: &Lines<'_>) -> bool {
         let in_order = |parts: &[LineRange]| {
             let mut end = 0;
@@ -139,9 +139,9 @@ impl Shown {
     }
 }
 
-/// The excerpt of a text. `decided` is what was stored for it, if anything was and it fits;
-/// otherwise it is decided by itself. `reference` brings the original back, and `visible` says
-/// whether the result of an entry is in the same context in its full form.
+/// The excerpt of a text. `decided` is the stored decision, if there is one and it is valid;
+/// otherwise a decision is made from this result alone. `reference` is what fetches the original,
+/// and `visible` says whether the result of an entry is in the same context in its full form.
 pub fn excerpt(
     text: &str,
     kind: ToolKind,

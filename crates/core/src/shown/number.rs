@@ -1,19 +1,19 @@
-//! Names and lines as numbers, so that what was shown can be remembered without its text.
+//! Hashes of names and lines, so that what was shown can be remembered without its text.
 //!
-//! The numbers live in memory only. Two texts with the same number are as good as impossible by chance;
-//! somebody who constructs such a pair hides a line of their own output from the model.
+//! The hashes are kept in memory only. Collisions by chance are practically impossible; someone who
+//! constructs one hides a line of their own output from the model.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map and a set by such numbers.
+/// A map and a set keyed by such hashes.
 pub(super) type NumberMap<T> = HashMap<u64, T, BuildHasherDefault<AsItIs>>;
 pub(super) type NumberSet = HashSet<u64, BuildHasherDefault<AsItIs>>;
 
 const FACTORS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
 
-/// A text as a number. Every result is hashed line by line and name by name as it is appended, so this
-/// takes eight bytes at a time.
+/// The hash of a text. Every result is hashed line by line and name by name when it is appended, so
+/// this processes eight bytes at a time.
 pub(super) fn number(text: &str) -> u64 {
     let bytes = text.as_bytes();
     let mut state = FACTORS[0] ^ bytes.len() as u64;
@@ -32,7 +32,7 @@ fn mix(a: u64, b: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// The hasher of maps whose keys are hashes.
+/// The hasher for maps whose keys are already hashes.
 #[derive(Default)]
 pub(super) struct AsItIs(u64);
 
@@ -52,7 +52,7 @@ impl Hasher for AsItIs {
     }
 }
 
-/// The hasher of maps whose keys are a few numbers.
+/// The hasher for maps whose keys are a few numbers.
 #[derive(Default)]
 pub(super) struct Mixed(u64);
 
@@ -92,7 +92,7 @@ mod tests {
                 all.insert(number(&text));
                 texts += 1;
             }
-            // A zero at the end is not the same as nothing.
+            // Trailing zeros make a difference.
             all.insert(number(&"\0".repeat(length)));
             texts += 1;
         }

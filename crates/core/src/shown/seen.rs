@@ -1,9 +1,9 @@
-//! What the results and messages of a session show so far, to decide about the next result.
+//! What the results and messages of a session show so far, for the decision about the next result.
 //!
-//! It is a fold over the entries of a log and holds numbers, not texts. What it says about a result
-//! depends on nothing before the last clear, and on nothing further back than
+//! It is a fold over the entries of a log and contains hashes, not texts. A decision depends on
+//! nothing before the last clear, and on nothing more than
 //! [`SEEN_ENTRIES`](crate::limits::SEEN_ENTRIES) entries before the question of the turn: so it can
-//! be made from the end of a log, and `doctor` makes the same one from all of it.
+//! be computed from the end of a log, and `doctor` computes the same from all of it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,20 +24,20 @@ use crate::names::names;
 pub struct Seen {
     /// The first entry that was not read.
     next: u64,
-    /// Names in what was said, and the last entry with each.
+    /// Names in messages, and the last entry with each.
     said: NumberMap<u64>,
-    /// Names in results as they are shown first: the entry of the call, and the turn. The same for
-    /// their thin form.
+    /// Names in results in their first form: the entry of the call, and the turn. The same for the
+    /// thin form.
     shown: NumberMap<(u64, u64)>,
     thin: NumberMap<u64>,
-    /// Lines that are shown, and where last: which of `results`, and which line of it.
+    /// Lines that are shown, and their last position: the index in `results`, and the line.
     lines: NumberMap<(u32, u32)>,
     results: Vec<SeenResult>,
-    /// The question of the turn that is read.
+    /// The question of the current turn.
     turn: u64,
     /// The calls of the last replies.
     calls: HashMap<String, (u64, ToolKind)>,
-    /// The turns whose results are thin.
+    /// The turns whose results are thinned.
     thinned: Vec<Thinned>,
 }
 
@@ -47,17 +47,17 @@ struct SeenResult {
     /// The entry of the call it answers, and the first of its turn.
     call: u64,
     turn: u64,
-    /// Its lines, those that are not shown as zero.
+    /// The hashes of its lines; zero for those that are not shown.
     lines: Vec<u64>,
 }
 
 impl Seen {
-    /// The first entry it needs to decide about a result that comes after these.
+    /// The first entry that is needed to decide about a result after these.
     pub fn reach(tally: &Tally) -> u64 {
         tally.turn.unwrap_or(0).saturating_sub(SEEN_ENTRIES).max(tally.begins())
     }
 
-    /// Everything in these entries that a decision after what `tally` counts may depend on.
+    /// Everything in these entries that a decision after `tally` may depend on.
     pub(crate) fn of(entries: &[Entry], tally: &Tally) -> Seen {
         let from = Seen::reach(tally);
         let entries = &entries[entries.partition_point(|entry| entry.seq < from)..];
@@ -74,8 +74,8 @@ impl Seen {
         self.next
     }
 
-    /// Whether reading what these entries have after it is enough: nothing among it changes what is shown
-    /// of entries that were read.
+    /// Whether it is enough to read the new ones of these entries: none of them changes what is
+    /// shown of the others.
     pub(crate) fn goes_on(&self, entries: &[Entry]) -> bool {
         let new = entries.iter().rev().take_while(|entry| entry.seq >= self.next);
         !new.clone().any(|entry| matches!(entry.body, Body::Decided(_)))
@@ -97,8 +97,8 @@ impl Seen {
         }
     }
 
-    /// Reads the next entry, and decides about its results first: that is noted in their measures. What
-    /// was shown before `from` does not count.
+    /// Reads the next entry, and first decides about its results, which is stored in their
+    /// measures. Earlier text than `from` does not count.
     pub(crate) fn place(
         &mut self,
         seq: u64,
@@ -144,7 +144,7 @@ impl Seen {
         });
     }
 
-    /// Reads a message, and gives its results to `each`.
+    /// Reads a message, and passes its results to `each`.
     fn walk(&mut self, seq: u64, message: &Message, mut each: impl FnMut(&mut Seen, &ToolResult)) {
         if message.opens_turn() {
             self.turn = seq;
@@ -163,7 +163,8 @@ impl Seen {
     }
 
     fn read_call(&mut self, seq: u64, call: &Call) {
-        // Escapes in JSON separate names as blanks do; of `\n` and `\t` the letter belongs to them.
+        // Escapes in JSON separate names like blanks do; the letter of `\n` and `\t` belongs to
+        // them.
         let mut pieces = call.input.get().split('\\');
         self.say(seq, pieces.next().unwrap_or_default());
         for piece in pieces {
@@ -172,7 +173,7 @@ impl Seen {
         self.calls.insert(call.id.clone(), (seq, ToolKind::of(call)));
     }
 
-    /// The call a result answers: its entry, and what kind it is.
+    /// The call of a result: its entry, and its kind.
     fn call_of(&self, result: &ToolResult) -> Option<(u64, ToolKind)> {
         let (call, kind) = *self.calls.get(&result.tool_use_id)?;
         Some((call, kind_of(kind, result)))
@@ -193,7 +194,7 @@ impl Seen {
                 self.shown.extend(names.of(line).iter().map(|name| (*name, (call, turn))));
             }
         }
-        // What is too short to be thinned stays as it is.
+        // A result that is too short to be thinned stays the same.
         let thin = if shown.thin.is_empty() { &shown.parts } else { &shown.thin };
         for line in thin.iter().filter(shows).flat_map(|part| part.start..part.end) {
             self.thin.extend(names.of(line as usize).iter().map(|name| (*name, call)));
@@ -201,12 +202,12 @@ impl Seen {
         self.results.push(SeenResult { seq, call, turn, lines });
     }
 
-    /// Whether the results of a turn are thin.
+    /// Whether the results of a turn are thinned.
     fn is_thin(&self, turn: u64) -> bool {
         self.thinned.iter().any(|thinned| thinned.covers(turn))
     }
 
-    /// Decides about the results of a message that comes next, after what `tally` counts.
+    /// Decides about the results of the next message, after what `tally` counts.
     pub fn decide(&self, message: &Message, tally: &Tally) -> Vec<Shown> {
         let from = Seen::reach(tally);
         let decide = |result: &ToolResult| {
@@ -228,7 +229,7 @@ impl Seen {
     }
 }
 
-/// The text of a result, copied only where it has several.
+/// The text of a result, copied only if it has several parts.
 fn text(result: &ToolResult) -> Cow<'_, str> {
     let mut texts = result.content.iter().filter_map(Block::as_text);
     match (texts.next(), texts.next()) {
@@ -238,12 +239,12 @@ fn text(result: &ToolResult) -> Cow<'_, str> {
     }
 }
 
-/// What kind of tool a result is of that comes next.
+/// The kind of the next result.
 pub(super) fn kind_of_result(seen: &Seen, result: &ToolResult) -> ToolKind {
     seen.call_of(result).map_or(ToolKind::Other, |(_, kind)| kind)
 }
 
-/// A failed edit says why, and that is read.
+/// The output of a failed edit says why, so it is shown.
 pub(crate) fn kind_of(kind: ToolKind, result: &ToolResult) -> ToolKind {
     if kind == ToolKind::Edit && result.is_error { ToolKind::Other } else { kind }
 }

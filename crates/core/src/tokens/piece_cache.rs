@@ -1,7 +1,7 @@
 //! A cache of pieces and their token counts.
 //!
-//! Texts repeat their words. This fits into the nearest caches of a processor and the vocabulary
-//! does not; and a piece that is not a token by itself need not be merged again.
+//! Texts repeat their words. This cache fits into the processor's first-level caches, which the
+//! vocabulary does not; and a piece that is not a token itself does not have to be merged again.
 
 use super::layout::Head;
 use super::merge;

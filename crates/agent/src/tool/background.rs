@@ -1,7 +1,8 @@
 //! Commands that run in the background of a session, until they end, someone ends them, or this
 //! program does.
 //!
-//! A command belongs to the session that started it, and no other reaches it. Each has a thread that
+//! A command belongs to the session that started it. Those that continue it, after a compaction or in a
+//! fork, reach it too, because their conversation knows of it; no other does. Each has a thread that
 //! waits for its end. Where there is a launcher, its commands end with this program however that
 //! ends; without one they are ended when this is dropped.
 
@@ -11,12 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rethread_core::entry::Origin;
 use rethread_core::{Owner, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use super::launcher::Report;
 use super::limits::{
-    BACKGROUND_ALL_MAX, BACKGROUND_ENDED_MAX, BACKGROUND_MAX, RUN_LOOK, RUN_OUTPUT_WAIT,
+    BACKGROUND_ALL_MAX, BACKGROUND_ENDED_MAX, BACKGROUND_MAX, BACKGROUND_PARENTS_MAX, RUN_LOOK,
+    RUN_OUTPUT_WAIT,
 };
 use super::process::{End, Output, Started, collect, exit_text};
 use super::{Site, ToolFailure};
@@ -47,8 +50,8 @@ struct Job {
 }
 
 impl Job {
-    fn is_of(&self, site: &Site) -> bool {
-        self.session == site.session && self.owner == *site.sessions.owner()
+    fn is_of(&self, site: &Site, conversation: &[SessionId]) -> bool {
+        conversation.contains(&self.session) && self.owner == *site.sessions.owner()
     }
 
     fn runs(&self) -> bool {
@@ -65,10 +68,12 @@ impl BackgroundJobs {
         time: Duration,
         start: impl FnOnce() -> Result<(Started, PipeReader), ToolFailure>,
     ) -> Result<String, ToolFailure> {
+        let conversation = conversation(site);
         let mut jobs = lock(&self.0);
         let runs = |job: &&Job| job.runs();
+        let is_own = |job: &&Job| job.is_of(site, &conversation);
         let (own, all) = (
-            jobs.jobs.values().filter(runs).filter(|job| job.is_of(site)).count(),
+            jobs.jobs.values().filter(runs).filter(is_own).count(),
             jobs.jobs.values().filter(runs).count(),
         );
         if own >= BACKGROUND_MAX || all >= BACKGROUND_ALL_MAX {
@@ -131,11 +136,13 @@ impl BackgroundJobs {
         kill: bool,
     ) -> Result<String, ToolFailure> {
         let number = name.strip_prefix("bg").and_then(|number| number.parse::<u64>().ok());
+        let conversation = conversation(site);
         let (unread, ended, began) = {
             let jobs = lock(&self.0);
+            let is_own = |job: &&Job| job.is_of(site, &conversation);
             let job = number.and_then(|number| jobs.jobs.get(&number));
-            let Some(job) = job.filter(|job| job.is_of(site)) else {
-                return Err(jobs.not_found(site, name));
+            let Some(job) = job.filter(is_own) else {
+                return Err(jobs.not_found(is_own, name));
             };
             if kill {
                 job.stop.cancel();
@@ -172,8 +179,8 @@ impl Jobs {
         }
     }
 
-    fn not_found(&self, site: &Site, name: &str) -> ToolFailure {
-        let own = self.jobs.iter().filter(|(_, job)| job.is_of(site));
+    fn not_found(&self, is_own: impl Fn(&&Job) -> bool, name: &str) -> ToolFailure {
+        let own = self.jobs.iter().filter(|(_, job)| is_own(job));
         let mut own: Vec<(&u64, &Job)> = own.collect();
         own.sort_by_key(|(number, _)| **number);
         let own: Vec<String> =
@@ -195,6 +202,21 @@ impl Drop for BackgroundJobs {
             job.waits.take().map(|waits| waits.join().ok());
         }
     }
+}
+
+/// The session of a call, and those whose conversation it continues. What was imported may claim to
+/// continue any.
+fn conversation(site: &Site) -> Vec<SessionId> {
+    let mut chain = vec![site.session];
+    while chain.len() <= BACKGROUND_PARENTS_MAX
+        && let Some(Ok(session)) = chain.last().map(|id| site.sessions.get(*id))
+        && session.header.imported.is_none()
+        && let Some(parent) = session.header.parent
+        && parent.origin != Origin::New
+    {
+        chain.push(parent.id);
+    }
+    chain
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -91,6 +91,10 @@ pub const BACKGROUND_MAX: usize = 8;
 /// Commands that all sessions of a workspace may have in the background at once.
 pub const BACKGROUND_ALL_MAX: usize = 32;
 
+/// Sessions before this one whose commands in the background it still reaches. A day's work is
+/// compacted a few times.
+pub const BACKGROUND_PARENTS_MAX: usize = 8;
+
 /// Commands in the background that are remembered after their end, with what nobody has read of
 /// their output.
 pub const BACKGROUND_ENDED_MAX: usize = 32;

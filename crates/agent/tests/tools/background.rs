@@ -4,6 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rethread_agent::tool::limits::BACKGROUND_MAX;
+use rethread_core::New;
+use rethread_core::entry::Origin;
+use rethread_core::session::Parent;
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
@@ -79,7 +82,7 @@ fn a_command_in_the_background_is_ended_when_asked_in_time_and_with_the_tools() 
 }
 
 #[test]
-fn a_command_is_reached_from_its_own_session_alone() {
+fn a_command_is_not_reached_from_another_session() {
     let mut fixture = Fixture::new();
     let name = start(&fixture, "echo secret; exec sleep 1000");
     let own = fixture.site.session;
@@ -91,6 +94,26 @@ fn a_command_is_reached_from_its_own_session_alone() {
     let wrong = output(&fixture, json!({"id": "bg7"}));
     assert!(wrong.ends_with("there are `bg1` (echo secret; exec sleep 1000)"), "{wrong}");
     assert!(output(&fixture, json!({"id": name})).contains("running"), "nobody else ended it");
+}
+
+#[test]
+fn a_command_is_still_reached_after_a_compaction_and_in_a_fork() {
+    let mut fixture = Fixture::new();
+    let name = start(&fixture, "exec sleep 1000");
+    let own = fixture.site.session;
+    let from = |fixture: &Fixture, id, origin| {
+        let new = New { parent: Some(Parent { id, origin }), ..New::default() };
+        fixture.site.sessions.create(&new, None).expect("a session").id()
+    };
+    let compacted = from(&fixture, own, Origin::Compact);
+    fixture.site.session = from(&fixture, compacted, Origin::Fork);
+    assert!(output(&fixture, json!({"id": name})).starts_with("[running for "));
+    // A session that only came after it, or a subagent's, has commands of its own.
+    fixture.site.session = from(&fixture, compacted, Origin::New);
+    let other = output(&fixture, json!({"id": name, "kill": true}));
+    assert!(other.contains("this session has none"), "{other}");
+    fixture.site.session = compacted;
+    assert_eq!(output(&fixture, json!({"id": name, "kill": true})), "[killed]");
 }
 
 #[test]

@@ -3,12 +3,13 @@
 //! The log says so: the latest system message holds. An agent that answers once has its own
 //! written down before its turn, with a note of which ones they replace; those hold again as soon
 //! as the turn is over or, after a crash, before the next one begins. What the project says to
-//! agents is a part of each of them, as it was when a turn began.
+//! agents, and where the tools work, is a part of each of them, as it was when a turn began.
 
 use rethread_core::{Message, Place, Raw, Role, StoreError, Thread, sessions};
 
 use crate::leased_thread::LeasedThread;
 use crate::project_instructions::note_of;
+use crate::responder::Responder;
 use crate::runner::{Instructions, Runner};
 
 /// The field of a system message that holds for one turn: the seq of the one it replaces.
@@ -35,7 +36,8 @@ impl Runner {
             Some(last) => Some(last.clone()),
             None => message_at(thread, thread.session().tally.system)?,
         };
-        first.extend(self.responder.project.replacing(held.as_ref()));
+        let Responder { project, workspace, .. } = &self.responder;
+        first.extend(project.replacing(held.as_ref(), workspace.as_deref()));
         Ok(first)
     }
 

@@ -8,13 +8,14 @@
 //! A file is used if it is a text file that is really inside the repository. One that a link leads
 //! out of it, or that is binary, is left out; a long one is cut.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rethread_core::{Message, Place, Raw, Session, Sessions, sessions};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{PROJECT_BYTES_MAX, PROJECT_FILE_BYTES_MAX, PROJECT_FOLDERS_MAX};
-use crate::tool::Workspace;
+use crate::responder::naming_workspace;
+use crate::tool::{Workspace, repository_of};
 
 /// The names such a file may have, the first that is there in a folder.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
@@ -108,9 +109,13 @@ impl ProjectInstructions {
     }
 
     /// The system message to be written in the place of `held`, where the project says something
-    /// else now.
-    pub(crate) fn replacing(&self, held: Option<&Message>) -> Option<Message> {
-        let own = held.map(own_text).unwrap_or_default();
+    /// else now, or the tools work in another folder than it names.
+    pub(crate) fn replacing(
+        &self,
+        held: Option<&Message>,
+        workspace: Option<&str>,
+    ) -> Option<Message> {
+        let own = naming_workspace(held.map(own_text).unwrap_or_default(), workspace);
         let mut message = self.message(&own);
         let said = held.map(Message::plain_text).unwrap_or_default();
         if message.plain_text() == said {
@@ -158,14 +163,10 @@ pub fn project_files(
     Ok(part.map(|part| part.files).unwrap_or_default())
 }
 
-/// The root of the repository a folder is in.
-fn repository_of(folder: &Path) -> Option<PathBuf> {
-    let mut above = folder.ancestors().take(PROJECT_FOLDERS_MAX);
-    above.find(|path| path.join(".git").symlink_metadata().is_ok()).map(Path::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     struct Repository(tempfile::TempDir);
@@ -257,18 +258,22 @@ mod tests {
     fn a_system_message_is_replaced_when_the_project_says_something_else_and_keeps_its_own_text() {
         let repository = Repository::new();
         let own = Message::system("Be careful.");
-        assert_eq!(repository.read("repo").replacing(Some(&own)), None);
+        assert_eq!(repository.read("repo").replacing(Some(&own), None), None);
         repository.write("repo/AGENTS.md", "use tabs");
-        let first = repository.read("repo").replacing(Some(&own)).expect("told");
+        let first = repository.read("repo").replacing(Some(&own), None).expect("told");
         assert!(first.plain_text().starts_with("Be careful.\n\nThe project says"));
         assert_eq!(own_text(&first), "Be careful.");
-        assert_eq!(repository.read("repo").replacing(Some(&first)), None, "nothing has changed");
+        assert_eq!(
+            repository.read("repo").replacing(Some(&first), None),
+            None,
+            "nothing has changed"
+        );
         repository.write("repo/AGENTS.md", "use spaces");
-        let second = repository.read("repo").replacing(Some(&first)).expect("told");
+        let second = repository.read("repo").replacing(Some(&first), None).expect("told");
         assert!(second.plain_text().ends_with("use spaces"));
         assert!(!second.plain_text().contains("tabs"));
         std::fs::remove_file(repository.path("repo/AGENTS.md")).expect("removed");
-        let third = repository.read("repo").replacing(Some(&second)).expect("told");
+        let third = repository.read("repo").replacing(Some(&second), None).expect("told");
         assert_eq!(third, own);
     }
 }

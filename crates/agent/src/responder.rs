@@ -78,6 +78,20 @@ pub(crate) async fn reply(
     }
 }
 
+/// How the last line of instructions begins, which says where the tools work.
+const WORKSPACE: &str = "\n\nThe workspace is ";
+
+/// Instructions of a session that name this folder, where they name one: it may have been another
+/// when they were written.
+pub(crate) fn naming_workspace(instructions: String, workspace: Option<&str>) -> String {
+    let line = instructions.rsplit_once(WORKSPACE);
+    let line = line.filter(|(_, named)| named.ends_with('.') && !named.contains('\n'));
+    match (line, workspace) {
+        (Some((before, _)), Some(workspace)) => format!("{before}{WORKSPACE}{workspace}."),
+        _ => instructions,
+    }
+}
+
 /// How far a turn may go.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -114,7 +128,7 @@ impl Responder {
     pub(crate) fn instructions(&self) -> String {
         let mut system = self.agent.prompt.trim_end().to_owned();
         if let Some(workspace) = &self.workspace {
-            system.push_str(&format!("\n\nThe workspace is {workspace}."));
+            system.push_str(&format!("{WORKSPACE}{workspace}."));
         }
         system
     }

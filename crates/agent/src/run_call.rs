@@ -165,6 +165,9 @@ impl Runner {
             Verdict::Ask => {}
         }
         let change = preview().await?;
+        if change.as_ref().is_some_and(FileChange::is_none) {
+            return Ok(change);
+        }
         // What is asked about each time would be asked about again.
         let always = Grant::like(&call.name, command.as_deref()).filter(|_| must_ask.is_none());
         match events.ask(call, change.clone(), must_ask, always).await {

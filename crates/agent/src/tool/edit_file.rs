@@ -1,8 +1,8 @@
 //! `edit_file`: other texts in the place of some.
 //!
 //! All edits of a call are made or none is. They are made one after the other, each on what the one
-//! before left. The line endings of the file are kept: a model reads and writes `\n`, also where the
-//! file has `\r\n`.
+//! before left. The line endings of the file are kept, also where it has both kinds: a model reads
+//! and writes `\n`, also where the file has `\r\n`.
 
 use std::sync::Arc;
 
@@ -157,13 +157,10 @@ impl Edit {
         if self.old == self.new {
             return Err(ToolFailure("`old` and `new` are the same".into()));
         }
-        let in_crlf = |text: &str| text.replace("\r\n", "\n").replace('\n', "\r\n");
         let mut old = self.old.clone();
         if !text.contains(&old) && text.contains("\r\n") {
             old = in_crlf(&old);
         }
-        let ends_in_crlf = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
-        let new = if ends_in_crlf { in_crlf(&self.new) } else { self.new.clone() };
         match text.matches(&old).count() {
             0 => Err(ToolFailure(match nearest(text, &self.old) {
                 Some(near) => format!(
@@ -183,9 +180,33 @@ impl Edit {
                      set `all`. It begins at:\n{places}"
                 )))
             }
-            count => Ok((text.replace(&old, &new), count)),
+            count => {
+                let (mut after, mut from) = (String::with_capacity(text.len()), 0);
+                for (at, _) in text.match_indices(&old) {
+                    after.push_str(&text[from..at]);
+                    match ends_in_crlf(text, at) {
+                        true => after.push_str(&in_crlf(&self.new)),
+                        false => after.push_str(&self.new),
+                    }
+                    from = at + old.len();
+                }
+                after.push_str(&text[from..]);
+                Ok((after, count))
+            }
         }
     }
+}
+
+/// A text with the line endings of Windows.
+fn in_crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
+/// Whether the line at a place ends as those of Windows do; where it is the last one and has no end,
+/// the line before it.
+fn ends_in_crlf(text: &str, at: usize) -> bool {
+    let end = text[at..].find('\n').map(|end| at + end).or_else(|| text[..at].rfind('\n'));
+    end.is_some_and(|end| text[..end].ends_with('\r'))
 }
 
 /// The lines at which a text begins.

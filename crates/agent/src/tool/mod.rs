@@ -45,6 +45,7 @@ pub use sandbox::Confinement;
 pub use search_sessions::SearchSessions;
 pub use todo::Todo;
 pub use workspace::Workspace;
+pub(crate) use workspace::repository_of;
 pub use write_file::WriteFile;
 
 use std::borrow::Cow;
@@ -105,6 +106,13 @@ pub struct FileChange {
     pub before: Option<Vec<u8>>,
     /// What it would hold.
     pub after: String,
+}
+
+impl FileChange {
+    /// Whether the file holds all of it already, so that nothing would change.
+    pub(crate) fn is_none(&self) -> bool {
+        self.before.as_deref() == Some(self.after.as_bytes())
+    }
 }
 
 /// Something a model can do.

@@ -17,6 +17,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::ToolFailure;
 use super::limits::{BINARY_BYTES, FILE_BYTES_MAX};
+use crate::limits::PROJECT_FOLDERS_MAX;
 
 /// The folder tools work in.
 #[derive(Debug)]
@@ -258,11 +259,11 @@ impl Workspace {
     /// The files below `base` that are neither hidden nor ignored, as paths from the workspace,
     /// in the order of their paths.
     ///
-    /// Ignore files are those of the workspace itself, also if it is not a git repository; those in
-    /// parent folders do not apply. The walker reads folders by path, so what it finds is only a
-    /// proposal: [`is_file`](Workspace::is_file) or an attempt to read it says what is there.
+    /// Ignore files are those of the workspace, also if it is not a git repository, and those above
+    /// it up to the root of its repository. The walker reads folders by path, so what it finds is
+    /// only a proposal: [`is_file`](Workspace::is_file) or an attempt to read it says what is there.
     ///
-    /// A file or a hidden folder that is named is searched, ignored or not.
+    /// A file or a folder that is named is searched, hidden or ignored as it may be.
     pub(super) fn walk(&self, base: &RealPath) -> Box<dyn Iterator<Item = RealPath> + '_> {
         if self.is_file(base) {
             return Box::new(std::iter::once(base.clone()));
@@ -270,12 +271,16 @@ impl Workspace {
         let base = if **base == *Path::new(".") { PathBuf::new() } else { base.0.clone() };
         let hidden = base.components().any(|part| part.as_os_str().as_encoded_bytes()[0] == b'.');
         let (root, below) = (self.root.clone(), base.clone());
-        let mut builder = WalkBuilder::new(&self.root);
+        // The rules that leave a folder out cannot hold for what is in it, if it is wanted.
+        let start = self.root.join(&base);
+        let named = !leads_to(&self.root, &start);
+        let mut builder = WalkBuilder::new(if named { &start } else { &self.root });
+        let above = !named && self.has_rules_above();
         builder
-            .parents(false)
+            .parents(above)
+            .require_git(above)
             .hidden(!hidden)
             .git_global(false)
-            .require_git(false)
             .sort_by_file_name(Ord::cmp)
             .filter_entry(move |entry| {
                 let Ok(path) = entry.path().strip_prefix(&root) else { return false };
@@ -292,6 +297,12 @@ impl Workspace {
             .filter(move |path| path.starts_with(&base))
             .map(RealPath);
         Box::new(found)
+    }
+
+    /// Whether the workspace is below the root of a repository whose rules do not leave it out.
+    fn has_rules_above(&self) -> bool {
+        let repository = repository_of(&self.root).filter(|root| *root != self.root);
+        repository.is_some_and(|repository| leads_to(&repository, &self.root))
     }
 
     /// Whether anything is there.
@@ -376,6 +387,27 @@ const STARTS: [&str; 23] = [
     ".ssh",
     ".direnv",
 ];
+
+/// The root of the repository a folder is in.
+pub(crate) fn repository_of(folder: &Path) -> Option<PathBuf> {
+    let mut above = folder.ancestors().take(PROJECT_FOLDERS_MAX);
+    above.find(|path| path.join(".git").symlink_metadata().is_ok()).map(Path::to_owned)
+}
+
+/// Whether a walk from one folder finds another below it: no ignore file on the way leaves it out.
+fn leads_to(from: &Path, to: &Path) -> bool {
+    let target = to.to_owned();
+    let depth = to.strip_prefix(from).map_or(0, |below| below.components().count());
+    let mut builder = WalkBuilder::new(from);
+    builder
+        .parents(false)
+        .require_git(false)
+        .hidden(false)
+        .git_global(false)
+        .max_depth(Some(depth))
+        .filter_entry(move |entry| target.starts_with(entry.path()));
+    builder.build().filter_map(Result::ok).any(|entry| entry.path() == to)
+}
 
 /// A path as models see it.
 pub(super) fn shown(path: &Path) -> String {

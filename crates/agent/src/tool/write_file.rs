@@ -69,6 +69,10 @@ impl Tool for WriteFile {
     fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let path = self.workspace.resolve_for_writing(&input.path)?;
+        let now = self.workspace.content_at(&path).ok().flatten();
+        if now.as_deref() == Some(input.content.as_bytes()) {
+            return Ok(format!("`{}` has this content already", path.display()));
+        }
         let created = replace(&self.workspace, &path, input.content.as_bytes())?;
         let how = if created { "created" } else { "replaced" };
         Ok(format!("{how} `{}`: {} bytes", path.display(), input.content.len()))
@@ -106,10 +110,11 @@ pub(super) fn replace(
     let written = (|| {
         let mut file =
             folder.open_with(&temporary, OpenOptions::new().write(true).create_new(true))?;
-        file.write_all(content)?;
+        // Before there is anything to read: the file may be its owner's alone.
         if let Some(mode) = mode {
             file.set_permissions(mode)?;
         }
+        file.write_all(content)?;
         file.sync_all()?;
         folder.rename(&temporary, &folder, name)
     })();

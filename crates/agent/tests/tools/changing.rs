@@ -105,4 +105,16 @@ fn an_edit_keeps_the_line_endings_and_the_mode_of_a_file() {
     fixture.write("mixed.txt", "a\r\nb\nc\n");
     fixture.run("edit_file", json!({"path": "mixed.txt", "old": "b\nc", "new": "d\ne"}));
     assert_eq!(fixture.text("mixed.txt"), "a\r\nd\ne\n", "what was not touched stays");
+    let lines = |text: &str| {
+        fixture.write("mixed.txt", "a\r\nb\r\nc\nd");
+        fixture.run(
+            "edit_file",
+            json!({"path": "mixed.txt", "edits": [{"old": text, "new": "x\ny"}]}),
+        );
+        fixture.text("mixed.txt")
+    };
+    assert_eq!(lines("a\nb"), "x\r\ny\r\nc\nd");
+    assert_eq!(lines("b"), "a\r\nx\r\ny\r\nc\nd");
+    assert_eq!(lines("c"), "a\r\nb\r\nx\ny\nd");
+    assert_eq!(lines("d"), "a\r\nb\r\nc\nx\ny");
 }

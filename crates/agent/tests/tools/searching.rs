@@ -31,6 +31,49 @@ fn ignored_and_hidden_files_are_left_out_also_without_git() {
 }
 
 #[test]
+fn in_a_folder_of_a_repository_the_rules_of_its_root_hold() {
+    let fixture = Fixture::new();
+    let above = |path: &str, content: &str| {
+        std::fs::write(fixture.outer.path().join(path), content).expect("a file");
+    };
+    above(".gitignore", "*.log\nnode_modules/\n/work/only-here.txt\n");
+    fixture.write("a.log", "needle");
+    fixture.write("only-here.txt", "needle");
+    fixture.write("src/node_modules/m/a.js", "needle");
+    fixture.write("src/a.txt", "needle");
+    let found = || paths(&fixture.json("glob", json!({"pattern": "*"})), "files");
+    assert_eq!(found().len(), 4, "without a repository, what is above does not matter");
+    std::fs::create_dir(fixture.outer.path().join(".git")).expect("a folder");
+    assert_eq!(found(), ["src/a.txt"]);
+    let lines = paths(&fixture.json("grep", json!({"pattern": "needle"})), "matches");
+    assert_eq!(lines, ["src/a.txt"]);
+    // Someone who works in a folder that the rules leave out wants to see its files.
+    above(".gitignore", "*\n");
+    assert_eq!(found().len(), 4);
+    above(".gitignore", "/work/\n");
+    assert_eq!(found().len(), 4);
+}
+
+#[test]
+fn an_ignored_folder_is_searched_when_it_is_named() {
+    let fixture = Fixture::new();
+    fixture.write(".gitignore", "target/\n");
+    fixture.write("target/debug/.gitignore", "*.o\n");
+    fixture.write("target/debug/out.txt", "needle");
+    fixture.write("target/debug/out.o", "needle");
+    fixture.write("a.txt", "needle");
+    let grep = |input| paths(&fixture.json("grep", input), "matches");
+    assert_eq!(grep(json!({"pattern": "needle"})), ["a.txt"]);
+    for path in ["target", "target/debug"] {
+        assert_eq!(
+            grep(json!({"pattern": "needle", "path": path})),
+            ["target/debug/out.txt"],
+            "{path}: its own rules hold where they can"
+        );
+    }
+}
+
+#[test]
 fn globs_fit_at_any_depth_or_where_they_say() {
     let fixture = Fixture::new();
     for path in ["a.rs", "src/b.rs", "src/deep/c.rs", "src/d.ts", "docs/e.md"] {

@@ -68,6 +68,17 @@ fn an_edit_that_cannot_be_made_is_never_asked_about() {
 }
 
 #[test]
+fn a_write_that_changes_nothing_is_never_asked_about() {
+    let write = |content: &str| ("write_file", json!({"path": "a.txt", "content": content}));
+    let script = [Answer::calls([write("same\n"), write("same")]), Answer::text("ok")];
+    let mut bench = Bench::new("openai", script);
+    bench.file("a.txt", "same\n");
+    let asked = asked(&mut bench, [PermissionAnswer::No]);
+    assert_eq!(asked.len(), 1, "a line ending is a change: {asked:?}");
+    assert_eq!(bench.results()[0], "`a.txt` has this content already");
+}
+
+#[test]
 fn what_is_allowed_always_is_asked_about_once() {
     let runs = |command: &str| ("run", json!({ "command": command }));
     let script = [
@@ -98,10 +109,14 @@ fn a_reason_to_decline_goes_back_to_the_model() {
 #[test]
 fn what_reaches_the_network_or_runs_by_itself_is_asked_about_each_time() {
     let fetch = || ("run", json!({"command": "echo fetched", "network": true}));
-    let rc = || ("write_file", json!({"path": ".vscode/tasks.json", "content": "{}"}));
+    let rc = |text: &str| ("write_file", json!({"path": ".vscode/tasks.json", "content": text}));
     let script = [
         Answer::calls([("run", json!({"command": "echo plain"})), fetch(), fetch()]),
-        Answer::calls([("write_file", json!({"path": "a.txt", "content": "x"})), rc(), rc()]),
+        Answer::calls([
+            ("write_file", json!({"path": "a.txt", "content": "x"})),
+            rc("{}"),
+            rc("[]"),
+        ]),
         Answer::text("ok"),
     ];
     let mut bench = Bench::new("openai", script);

@@ -2,7 +2,7 @@
 
 use rethread_agent::scripted::Answer;
 use rethread_agent::{Events, TurnOptions, project_files};
-use rethread_core::Role;
+use rethread_core::{New, Role};
 
 use crate::bench::{Bench, run};
 
@@ -93,4 +93,28 @@ fn a_project_cannot_turn_tools_on_by_what_it_says() {
     assert!(told(&bench).contains("You may use `run`."));
     assert_eq!(tools(1), tools(0));
     assert!(!tools(1).contains("\"run\""));
+}
+
+#[test]
+fn a_session_that_was_opened_in_another_folder_names_the_one_its_tools_work_in() {
+    let answers = ["one", "two", "three"].map(Answer::text);
+    let mut bench = Bench::new("anthropic", answers);
+    let create = |system: &str| {
+        let new = New { system: Some(system.into()), ..New::default() };
+        bench.handle.sessions().create(&new, None).expect("created").id()
+    };
+    let session = create("Be careful.\n\nThe workspace is /elsewhere.");
+    let other = create("The workspace is /elsewhere.\n\nSo it said.");
+    bench.session = session;
+    bench.file("AGENTS.md", "Use tabs.");
+    ask(&bench, "first");
+    let here = bench.runner.responder.workspace.clone().expect("a folder");
+    assert!(told(&bench).contains(&format!("Be careful.\\n\\nThe workspace is {here}.\\n\\n")));
+    assert!(!told(&bench).contains("/elsewhere"), "{}", told(&bench));
+    ask(&bench, "second");
+    assert_eq!(system_messages(&bench), 2, "nothing has changed");
+    // Only the line that this program writes is about the tools.
+    bench.session = other;
+    ask(&bench, "third");
+    assert!(told(&bench).contains("/elsewhere.\\n\\nSo it said."), "{}", told(&bench));
 }

@@ -13,7 +13,7 @@ use rethread_core::{BlobId, Entry, SessionId, sessions};
 
 use crate::file_history::FileChanged;
 use crate::grant::RUN;
-use crate::permission::DECLINED;
+use crate::permission::{DECLINED, NOT_RUN};
 use crate::runner::Runner;
 use crate::subagent::TASK;
 use crate::tool::Workspace;
@@ -36,8 +36,8 @@ pub struct PastTurn {
 pub struct DoneSince {
     /// Files that tools changed, in the order of their first change.
     pub files: Vec<PastFile>,
-    /// Commands that ran, and tasks of subagents, which may have run some. What commands changed is not
-    /// known.
+    /// Commands that ran, then tasks of subagents, which may have run some. What commands changed is
+    /// not known.
     pub commands: Vec<String>,
     /// Files of other workspaces, and those that cannot be reached any more, with the reason.
     pub out_of_reach: Vec<(String, String)>,
@@ -116,31 +116,34 @@ fn spans<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Span> {
     spans
 }
 
-/// The commands that ran in these entries, and the tasks of subagents, which may have run some; not
-/// those that were declined.
+/// The commands that ran in these entries, then the tasks of subagents, which may have run some; not
+/// those that were declined, or that someone stopped before they began.
 fn commands<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<String> {
-    let mut ran: Vec<(String, String)> = Vec::new();
+    let mut ran: Vec<(bool, String, String)> = Vec::new();
     for message in entries.into_iter().filter_map(|entry| entry.body.message()) {
         for call in message.calls() {
             let input: serde_json::Value =
                 serde_json::from_str(call.input.get()).unwrap_or_default();
             let text = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
             match call.name.as_str() {
-                RUN => ran.push((call.id.clone(), text("command"))),
+                RUN => ran.push((false, call.id.clone(), text("command"))),
                 TASK => {
                     let task = format!("{TASK} {}: {}", text("agent"), text("prompt"));
-                    ran.push((call.id.clone(), task));
+                    ran.push((true, call.id.clone(), task));
                 }
                 _ => {}
             }
         }
         for result in message.results() {
-            if result.is_error && result.text().starts_with(DECLINED) {
-                ran.retain(|(id, _)| *id != result.tool_use_id);
+            let text = result.text();
+            if result.is_error && (text.starts_with(DECLINED) || text == NOT_RUN) {
+                ran.retain(|(_, id, _)| *id != result.tool_use_id);
             }
         }
     }
-    ran.into_iter().map(|(_, command)| command).collect()
+    // A list that is cut must not lose what is known to have run.
+    ran.sort_by_key(|(is_task, _, _)| *is_task);
+    ran.into_iter().map(|(_, _, command)| command).collect()
 }
 
 impl Runner {

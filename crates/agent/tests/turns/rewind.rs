@@ -154,6 +154,22 @@ fn commands_that_ran_are_named_and_those_that_were_declined_are_not() {
 }
 
 #[test]
+fn commands_are_named_before_the_tasks_of_subagents() {
+    let task = |prompt: &str| ("task", json!({"agent": "explore", "prompt": prompt}));
+    let script = [
+        Answer::calls([task("look")]),
+        Answer::text("Looked."),
+        Answer::calls([("run", json!({"command": "echo one"}))]),
+        Answer::text("ok"),
+    ];
+    let bench = Bench::new("openai", script);
+    bench.answer_questions_with(rethread_agent::PermissionAnswer::Once);
+    run(bench.turn("go")).expect("answered");
+    let done = bench.runner.done_since(bench.session, 0).expect("read");
+    assert_eq!(done.commands, ["echo one", "task explore: look"]);
+}
+
+#[test]
 fn what_a_subagent_changes_can_be_put_back_from_the_session_it_worked_for() {
     let script = [
         Answer::calls([("task", json!({"agent": "build", "prompt": "change a"}))]),

@@ -16,11 +16,14 @@ use super::paint::Paint;
 use super::turn_view::TurnView;
 use crate::out::{indented, plural, wrapped};
 
+/// What is said of a call whose result is not in the log.
+const NO_RESULT: &str = "no result: it was interrupted, or is still running";
+
 /// A turn, rendered. `agent` is the name of who answers.
 pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
     let (now, paint) = (Instant::now(), Paint::of(style));
     let mut view = TurnView::new(agent, "", style.clone(), now);
-    let mut calls: Vec<&Call> = Vec::new();
+    let (mut calls, mut open): (Vec<&Call>, Vec<&Call>) = (Vec::new(), Vec::new());
     let mut lines = String::new();
     for entry in turn.entries() {
         match TurnPart::of(&entry.body) {
@@ -32,6 +35,7 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                         BlockKind::Thinking(thinking) => Event::Thinking(thinking.text.clone()),
                         BlockKind::ToolUse(call) => {
                             calls.push(call);
+                            open.push(call);
                             Event::Call(call.clone())
                         }
                         _ => continue,
@@ -48,6 +52,7 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                     let (call, text) = ((*call).clone(), result.text());
                     let event = Event::Result { call, success: !result.is_error, text };
                     lines += &view.event(&event, now);
+                    open.retain(|call| call.id != result.tool_use_id);
                 }
             }
             TurnPart::RoundLimit(limit) => {
@@ -62,6 +67,10 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                 }
             }
         }
+    }
+    for call in open {
+        let (call, text) = (call.clone(), NO_RESULT.to_owned());
+        lines += &view.event(&Event::Result { call, success: false, text }, now);
     }
     lines + &view.finish(now)
 }
@@ -101,13 +110,38 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_turn_looks_as_it_did_and_nothing_in_it_drives_the_terminal() {
+    /// A log with these messages, rendered.
+    fn shown(said: Vec<serde_json::Value>) -> String {
         let world = Arc::new(Fixed::default());
         let store = Arc::new(MemoryStore::new(world.clone()));
         let sessions = Sessions::new(store, Owner::local(), world);
         let id = sessions.create(&New::default(), None).expect("created").id();
-        let said = [
+        for message in said {
+            let message: Message = serde_json::from_value(message).expect("a message");
+            sessions.append(id, vec![message.into()]).expect("stored");
+        }
+        let turns = turns(sessions.read(id, 0..9).expect("read"));
+        turns.iter().map(|it| turn(it, "build", &Style::plain(60))).collect()
+    }
+
+    #[test]
+    fn a_call_that_was_cut_off_is_shown_too() {
+        let call = |id: &str, path: &str| json!({"type": "tool_use", "id": id, "name": "edit_file", "input": {"path": path, "old": "a", "new": "b"}});
+        let said = vec![
+            json!({"role": "user", "content": "edit"}),
+            json!({"role": "assistant", "content": [call("1", "a.txt"), call("2", "b.txt")]}),
+            json!({"role": "tool", "content": [
+                {"type": "tool_result", "tool_use_id": "1", "content": "replaced once in `a.txt`"}]}),
+        ];
+        assert_eq!(
+            shown(said),
+            "You: edit\n\nbuild:\n  edit a.txt · +1 −1\n  edit b.txt · ✗ no result: it was interrupted, or is still\n    running\n\n"
+        );
+    }
+
+    #[test]
+    fn a_turn_looks_as_it_did_and_nothing_in_it_drives_the_terminal() {
+        let said = vec![
             json!({"role": "user", "content": "look\u{1b}[2J\nat it"}),
             json!({"role": "assistant", "content": [
                 {"type": "text", "text": "I **look**."},
@@ -116,15 +150,8 @@ mod tests {
                 {"type": "tool_result", "tool_use_id": "1", "content": "one\ntwo\n"}]}),
             json!({"role": "assistant", "content": "Done."}),
         ];
-        for message in said {
-            let message: Message = serde_json::from_value(message).expect("a message");
-            sessions.append(id, vec![message.into()]).expect("stored");
-        }
-        let entries = sessions.read(id, 0..9).expect("read");
-        let turns = turns(entries);
-        let shown: String = turns.iter().map(|it| turn(it, "build", &Style::plain(40))).collect();
         assert_eq!(
-            shown,
+            shown(said),
             "You: look\\u{1b}[2J\n  at it\n\nbuild:\nI look.\n\n  read a.txt · 2 lines\n\nDone.\n\n"
         );
     }

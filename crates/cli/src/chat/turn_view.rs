@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rethread_agent::Event;
+use rethread_agent::tool::CHANGING;
 use rethread_core::message::Call;
 use rethread_render::Stream;
 use rethread_render::terminal::{Style, fit_line, line_width, wrap_line};
@@ -19,7 +20,7 @@ use super::permission_prompt::{PermissionPrompt, ShownChange, diff_lines};
 use super::tool_line::{self, lasted};
 use crate::out::{clean, count, one_line, plural};
 
-/// Calls that get a line of their own; those that follow at once are counted.
+/// Calls that get a line of their own; those that follow at once and only look are counted.
 const CALLS_SHOWN: usize = 5;
 
 /// Lines of a running command's output: its first, and its latest.
@@ -67,6 +68,11 @@ impl CallRecord {
         self.partial = String::new();
         self.changes += 1;
     }
+}
+
+/// Whether a call changes nothing, by itself or through a subagent: a change always has its line.
+fn only_looks(call: &Call) -> bool {
+    !CHANGING.contains(&call.name.as_str()) && call.name != "task"
 }
 
 /// What was written last: a blank line parts it from what is different.
@@ -336,7 +342,8 @@ impl TurnView {
         }
         let output = running.map(|running| running.output).unwrap_or_default();
         let details = if success { tool_line::details(call) } else { Vec::new() };
-        if success && output.is_empty() && details.is_empty() && self.shown >= CALLS_SHOWN {
+        let counted = self.shown >= CALLS_SHOWN && only_looks(call);
+        if success && output.is_empty() && details.is_empty() && counted {
             *self.counted.entry(tool_line::verb(call)).or_default() += 1;
             return String::new();
         }
@@ -361,7 +368,9 @@ impl TurnView {
 
     fn subagent(&mut self, event: &Event) -> String {
         match event {
-            Event::Result { call, success, .. } if *success && self.shown >= CALLS_SHOWN => {
+            Event::Result { call, success: true, .. }
+                if self.shown >= CALLS_SHOWN && only_looks(call) =>
+            {
                 *self.counted.entry(tool_line::verb(call)).or_default() += 1;
                 String::new()
             }

@@ -1,6 +1,7 @@
 //! The chat, as people meet it: the real binary in a real pseudo-terminal, or on pipes.
 
 mod agreed_work;
+mod broken_work;
 mod coming;
 mod compacting;
 mod editing;

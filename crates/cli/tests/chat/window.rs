@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::process::Command;
 
 use crate::home::Home;
-use crate::terminal::{Terminal, quoted};
+use crate::terminal::{Terminal, kill, quoted};
 
 /// Lines that scrolled away and are kept.
 const SCROLLBACK_LINES: usize = 1_000;
@@ -15,6 +15,7 @@ pub(crate) struct Window {
     terminal: Terminal,
     /// The device of the terminal.
     device: String,
+    pid: String,
     /// The size from a byte on: columns and rows.
     sizes: Vec<(usize, u16, u16)>,
 }
@@ -29,16 +30,22 @@ impl Window {
     ) -> Window {
         let program = quoted(&[&[env!("CARGO_BIN_EXE_rethread")], args].concat());
         let line =
-            format!("stty cols {columns} rows {rows}; echo \"device $(tty).\"; exec {program}");
+            format!("stty cols {columns} rows {rows}; echo \"device $(tty) $$.\"; exec {program}");
         let mut terminal = Terminal::run(home, &line, variables);
         terminal.expect("device ");
-        let device = terminal.expect(".");
+        let device = terminal.expect(" ");
+        let pid = terminal.expect(".");
         // What the shell wrote is not part of what is looked at.
         let begin = terminal.wait("the shell's line", |bytes| {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             end.map(|at| at + 1).ok_or_else(|| "nothing".to_owned())
         });
-        Window { terminal, device, sizes: vec![(begin, columns, rows)] }
+        Window { terminal, device, pid, sizes: vec![(begin, columns, rows)] }
+    }
+
+    /// Kills the program at once, as a crash would.
+    pub(crate) fn kill(self) {
+        kill(&self.pid);
     }
 
     /// Waits until the window looks as `wanted` says, and gives what it shows.

@@ -103,7 +103,7 @@ pub(crate) fn next(body: &Value, folder: &Path) -> Answer {
 }
 
 /// Requests of the whole job: six rounds and a last word, and two of the subagent.
-const REQUESTS: usize = 9;
+pub(crate) const REQUESTS: usize = 9;
 
 pub(crate) fn passes(folder: &Path) -> bool {
     let tested = Command::new("sh").arg("test.sh").current_dir(folder).output().expect("a shell");
@@ -138,7 +138,8 @@ Let me look.
     grep label · 3 matches
   task explore: Where is the area printed? · 2 rounds
   edit README.md · +1 −1
-  and 2 more: 2 edit
+  edit main.sh · +1 −1
+  edit lib/label.sh · +1 −1
 ";
     assert!(shown.starts_with(work), "{shown}");
     assert!(shown.contains("    FAILED: area: 6 m2\n"), "{shown}");
@@ -161,7 +162,7 @@ Let me look.
 }
 
 /// Asks, or continues, where nobody is there to be asked.
-fn command(home: &Home, server: &Server, go_on: bool) -> Command {
+pub(crate) fn command(home: &Home, server: &Server, go_on: bool) -> Command {
     let question = if go_on { "continue" } else { ASK };
     let flags = ["-p", question, "--model", "openai/m", "--allow", "edit_file", "--allow", "run"];
     let flags = [if go_on { &["-c"][..] } else { &[] }, &flags].concat();

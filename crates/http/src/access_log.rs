@@ -1,7 +1,7 @@
 //! The request log: one line of JSON for each request.
 //!
-//! Lines are written by a thread of their own. Where nobody takes them they are dropped, because
-//! a full pipe must not stop the server; the metrics say how many.
+//! Lines are written by a separate thread. If nobody reads them they are dropped, because a full
+//! pipe must not stop the server; the metrics count them.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::limits::LOG_LINES_MAX;
 use crate::metrics::Metrics;
 
-/// Where lines go; nowhere without a sink.
+/// Where lines go; nowhere if there is no sink.
 pub(crate) struct AccessLog {
     lines: Option<SyncSender<String>>,
     metrics: Arc<Metrics>,
@@ -58,7 +58,7 @@ mod tests {
 
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // When the other end is dropped, everything flows.
+            // When the other end is dropped, everything is read.
             self.open.recv().ok();
             drop(self.written.send(String::from_utf8_lossy(bytes).into_owned()));
             Ok(bytes.len())
@@ -83,7 +83,7 @@ mod tests {
             line.strip_prefix("rethread_log_lines_dropped_total ")?.parse::<usize>().ok()
         });
         let dropped = dropped.expect("the metrics say it");
-        // One line may be in the hands of the thread that writes.
+        // The writing thread may hold one line.
         assert!((99..=100).contains(&dropped), "{dropped}");
         drop(tap);
         let kept: Vec<String> = (0..sent - dropped)

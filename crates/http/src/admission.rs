@@ -1,6 +1,7 @@
-//! What every request passes before its handler, in this order, and before its body is read:
-//! length of its head, name, page, owner, rate, content type and encoding, size. (Connections are counted before that, in
-//! `serve.rs`; streams by the handlers that open one.)
+//! The middleware that every request passes before its handler, and before its body is read. It
+//! checks, in this order: the length of the head, the host, the origin, the owner, the rate, the
+//! content type and encoding, and the size. (Connections are counted before that, in `serve.rs`;
+//! streams by the handlers that open them.)
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,14 +25,14 @@ use crate::state::{Caller, ServerState};
 use crate::tokens::{Watched, is_only_for_metrics};
 use crate::{incoming, outgoing};
 
-/// Names a request in the answer and in the log.
+/// Identifies a request in the response and in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// How long a browser may remember the answer to a preflight, in seconds. Two hours is the most
-/// that browsers accept.
+/// How long a browser may cache the response to a preflight, in seconds. Two hours is the most that
+/// browsers accept.
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("7200");
 
-/// Lets a request in, or says why not; and writes a line about it.
+/// Admits a request or refuses it, and logs it.
 pub(crate) async fn admit(
     State(state): State<Arc<ServerState>>,
     request: Request,
@@ -64,7 +65,7 @@ pub(crate) async fn admit(
     response
 }
 
-/// The answer, and who asked, as far as that came out.
+/// The response, and the owner, if it is known.
 async fn answered(
     state: &Arc<ServerState>,
     request: Request,
@@ -104,7 +105,7 @@ async fn answered(
     (owner, allowing(response, origin.as_deref()))
 }
 
-/// The answer of the handler, for as long as the token that asked holds.
+/// The response of the handler, which ends early if the token is revoked.
 async fn handled(admitted: Admitted, mut request: Request, next: Next) -> Response {
     let Admitted { caller, watched, progress } = admitted;
     if is_only_for_metrics(caller.handle.owner()) && !METRICS_PATHS.contains(&request.uri().path())
@@ -123,18 +124,18 @@ async fn handled(admitted: Admitted, mut request: Request, next: Next) -> Respon
             }
         },
     };
-    // What is small is sent at once, and not cut in the middle.
+    // A small response is sent at once, and not cut off.
     let watched = watched.filter(|_| bytes_of(&response).is_none_or(|bytes| bytes > FRAME_BYTES));
     outgoing::sent(counted(&caller, response, reads).await, watched, Some(progress))
 }
 
-/// The length of an answer, where all of it is there.
+/// The length of a response, if it is known.
 fn bytes_of(response: &Response) -> Option<usize> {
     response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok())
 }
 
-/// Counts what an answer takes in memory. A response that only shows something is refused if there
-/// is no room; one that confirms a change is always sent.
+/// Counts the memory of a response. A response that only shows something is refused if there is no
+/// room; one that confirms a change is always sent.
 async fn counted(caller: &Caller, response: Response, reads: bool) -> Response {
     let Some(bytes) = bytes_of(&response).filter(|bytes| *bytes > FRAME_BYTES) else {
         return response;
@@ -161,14 +162,14 @@ fn short_head(request: &Request) -> Result<(), Problem> {
     }
 }
 
-/// Who is asking, and what is held while they are answered.
+/// The caller, and what is held while the request is answered.
 struct Admitted {
     caller: Caller,
     watched: Option<Watched>,
     progress: InProgress,
 }
 
-/// Who is asking, if they may ask this now.
+/// The caller, if the request is allowed now.
 async fn admitted(
     state: &Arc<ServerState>,
     headers: &HeaderMap,
@@ -204,7 +205,7 @@ fn too_often(state: &ServerState, wait: u64) -> Problem {
     Problem::too_many(format!("at most {rate} requests a second")).retry_after(wait)
 }
 
-/// The owner: by the token, or `local` where none is asked for. Never by anything else.
+/// The owner: determined by the token, or `local` if no token is required. Never by anything else.
 async fn owner(
     state: &Arc<ServerState>,
     headers: &HeaderMap,
@@ -221,7 +222,7 @@ async fn owner(
     };
     let unknown = || Problem::unauthorized("the token is not valid here");
     let secret = secret.ok_or_else(unknown)?;
-    // Watched from before it is looked at: a token that is revoked right after is noticed.
+    // Watched before it is checked, so that a token that is revoked right afterwards is noticed.
     let watched = Some(state.tokens.watch(&secret));
     if let Some(owner) = state.tokens.remembered(&secret) {
         return Ok((owner, watched));
@@ -236,7 +237,7 @@ fn is_preflight(request: &Request) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// What a page that is let in may send.
+/// What an allowed page may send.
 fn preflight(headers: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let answer = response.headers_mut();
@@ -246,7 +247,8 @@ fn preflight(headers: &HeaderMap) -> Response {
         HeaderValue::from_static("content-type, authorization, idempotency-key, last-event-id");
     answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     answer.insert(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS);
-    // A browser that guards private addresses asks once more; the origin is known by now.
+    // Browsers with Private Network Access send another preflight header; the origin was checked by
+    // now.
     if headers.contains_key("access-control-request-private-network") {
         let name = HeaderName::from_static("access-control-allow-private-network");
         answer.insert(name, HeaderValue::from_static("true"));
@@ -254,7 +256,7 @@ fn preflight(headers: &HeaderMap) -> Response {
     response
 }
 
-/// Adds the CORS headers that let the page read this response, errors included.
+/// Adds the CORS headers that let the page read this response, including errors.
 fn allowing(mut response: Response, origin: Option<&str>) -> Response {
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("Origin"));

@@ -1,8 +1,8 @@
-//! Which names and which pages are let in.
+//! Which hosts and origins are allowed.
 //!
-//! A page somewhere on the web can make a browser send requests to this machine: by a form, or by
-//! a name of its own that it lets point here (DNS rebinding). Such a request carries the page's
-//! name in `Host` or its origin in `Origin`, and is refused for it before anything is read.
+//! Any web page can make a browser send requests to this machine: with a form, or with a host name
+//! of its own that it points here (DNS rebinding). Such a request has the page's host name in
+//! `Host` or its origin in `Origin`, and is refused before anything else is read.
 
 use std::net::SocketAddr;
 
@@ -10,21 +10,21 @@ use axum::http::{HeaderMap, Uri, header};
 
 use crate::problem::Problem;
 
-/// The origin of the editor whose plugin seed 0 speaks of.
+/// The origin of Obsidian, whose plugin uses `/chat`.
 pub const OBSIDIAN: &str = "app://obsidian.md";
 
-/// Who is let in.
+/// Who may use the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Ask for a token on the loopback too.
+    /// Require a token on the loopback interface too.
     pub require_token: bool,
-    /// Further names this server is known by; with a port only that one, without any.
+    /// Further host names of this server; with a port only that port, otherwise any.
     pub allow_hosts: Vec<String>,
-    /// Further origins whose pages are let in, such as `https://example.org`.
+    /// Further allowed origins, such as `https://example.org`.
     pub allow_origins: Vec<String>,
 }
 
-/// The rules, for the address that is listened on.
+/// The rules for the address that the server listens on.
 #[derive(Debug)]
 pub(crate) struct Gate {
     /// Requests without a token act as the owner `local`.
@@ -61,7 +61,7 @@ impl Gate {
         Gate { open, hosts, names, origins }
     }
 
-    /// The name this request was sent to, if it is one of ours.
+    /// The host name of this request, if it is one of ours.
     pub(crate) fn host(&self, headers: &HeaderMap, uri: &Uri) -> Result<String, Problem> {
         let given: Vec<_> = headers.get_all(header::HOST).iter().collect();
         let [host] = given.as_slice() else {
@@ -78,7 +78,7 @@ impl Gate {
         Ok(host)
     }
 
-    /// The origin this request comes from, where it comes from a page that is let in.
+    /// The origin of this request, if it comes from an allowed page.
     pub(crate) fn origin(
         &self,
         headers: &HeaderMap,
@@ -88,8 +88,8 @@ impl Gate {
         let given: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
         match given.as_slice() {
             [] => {
-                // A browser says where a request comes from even where it names no origin. Only
-                // what a person typed, and our own pages, come without one.
+                // Browsers report the site of a request even if they send no origin. Only an
+                // address that a person typed, and our own pages, come without one.
                 let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
                 match site {
                     None | Some(b"none" | b"same-origin") => Ok(None),
@@ -112,7 +112,7 @@ impl Gate {
     }
 }
 
-/// The name in a host, without its port.
+/// A host name without its port.
 fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port))
@@ -144,7 +144,7 @@ mod tests {
         let pairs = given
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a header")));
-        // Collecting would replace one header by the next of the same name.
+        // `collect` would replace a header by the next one with the same name.
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(name, value);

@@ -1,7 +1,7 @@
-//! Seed 0's contract: `POST /chat` and `POST /chat/stream`, for the plugin of an editor.
+//! `POST /chat` and `POST /chat/stream`, the contract with editor plugins.
 //!
-//! The session is found by the file that is open, and no file is a session of its own. The
-//! `session_id` is returned, and ignored on input: a plugin that lost it loses nothing.
+//! The session is found by the open file; requests without a file share one. `session_id` is
+//! returned, and ignored on input: a plugin that lost it loses nothing.
 
 use axum::response::{IntoResponse, Response};
 use rethread_agent::{Event, Pace, Target, TurnAnswer, TurnOptions};
@@ -18,14 +18,14 @@ use crate::state::Caller;
 use crate::turn_events::Wording;
 use crate::v1::shapes;
 
-/// What a plugin asks.
+/// A question of an editor plugin.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Ask {
-    /// What the person wrote.
+pub(crate) struct ChatRequest {
+    /// The user's message.
     #[schema(min_length = 1, pattern = r"\S")]
     message: String,
-    /// Ignored. Plugins may send the id they got from an earlier answer.
+    /// Ignored. Plugins may send the id from an earlier response.
     #[serde(default)]
     #[schema(nullable)]
     session_id: Option<String>,
@@ -34,10 +34,10 @@ pub(crate) struct Ask {
     active_file: Option<String>,
 }
 
-/// What a plugin is answered.
+/// The answer for an editor plugin.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Said {
-    /// The answer, whole.
+pub(crate) struct ChatAnswer {
+    /// The complete answer.
     response: String,
     /// The id of the session.
     #[schema(value_type = uuid::Uuid)]
@@ -47,25 +47,28 @@ pub(crate) struct Said {
 /// Ask about the open file, and wait for the answer
 ///
 /// The session is the one of `active_file`; a file that was never asked about gets a new one.
-#[utoipa::path(post, path = "/chat", tag = "chat", request_body = Ask,
-    responses((status = 200, description = "The answer", body = Said)))]
-pub(crate) async fn chat(caller: Caller, Json(ask, room): Json<Ask>) -> Result<Response, Problem> {
+#[utoipa::path(post, path = "/chat", tag = "chat", request_body = ChatRequest,
+    responses((status = 200, description = "The answer", body = ChatAnswer)))]
+pub(crate) async fn chat(
+    caller: Caller,
+    Json(ask, room): Json<ChatRequest>,
+) -> Result<Response, Problem> {
     let (target, message) = ask.read()?;
     let (session, answer) = caller.run_turn(target, message, as_editor(), room).await?;
-    Ok(axum::Json(Said { response: answer.text, session_id: session }).into_response())
+    Ok(axum::Json(ChatAnswer { response: answer.text, session_id: session }).into_response())
 }
 
 /// Ask about the open file, and stream events
 ///
 /// Each event is one line, `data: {json}`, with a `type`: `tool_call` (`tool`, `args`),
-/// `tool_result` (`tool`, `success`), `response` (`content`, once and whole) or `error`
+/// `tool_result` (`tool`, `success`), `response` (`content`, once and complete) or `error`
 /// (`error`), and always last `done` (`session_id`).
-#[utoipa::path(post, path = "/chat/stream", tag = "chat", request_body = Ask,
+#[utoipa::path(post, path = "/chat/stream", tag = "chat", request_body = ChatRequest,
     responses((status = 200, description = "Events", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn chat_stream(
     caller: Caller,
     stream: Stream,
-    Json(ask, room): Json<Ask>,
+    Json(ask, room): Json<ChatRequest>,
 ) -> Result<Response, Problem> {
     let (target, message) = ask.read()?;
     let started = caller.stream_turn(stream, target, message, as_editor(), Editor).await;
@@ -73,7 +76,7 @@ pub(crate) async fn chat_stream(
     started
 }
 
-/// What a plugin hears of a turn.
+/// The events of a turn that a plugin gets.
 struct Editor;
 
 impl Wording for Editor {
@@ -81,7 +84,7 @@ impl Wording for Editor {
         match event {
             Event::Call(call) => {
                 let args = serde_json::from_str(call.input.get()).ok();
-                // A model may call with something that is not an object; a plugin counts on one.
+                // A model may call a tool with something that is not an object; plugins expect one.
                 let args = args.filter(Value::is_object).unwrap_or_else(|| json!({}));
                 Some(json!({ "type": "tool_call", "tool": call.name, "args": args }))
             }
@@ -101,7 +104,7 @@ impl Wording for Editor {
     }
 }
 
-impl Ask {
+impl ChatRequest {
     /// The session, and the message with its prefix.
     fn read(self) -> Result<(Target, Message), Problem> {
         if self.message.trim().is_empty() {
@@ -122,7 +125,7 @@ impl Ask {
     }
 }
 
-/// A question of an editor: to the session's own agent, with the context of an editor.
+/// A question of an editor: answered by the session's own agent, with the policy `editor`.
 fn as_editor() -> TurnOptions {
     TurnOptions { policy: Some(Policy::editor()), pace: Pace::Editor, ..TurnOptions::default() }
 }

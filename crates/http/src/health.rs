@@ -1,4 +1,4 @@
-//! What keeps the house: health, metrics, and the page that shows what can be asked.
+//! Health, metrics, and the page that shows the API.
 
 use std::sync::LazyLock;
 
@@ -17,11 +17,11 @@ use crate::v1::shapes;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What anybody may read who may come to this server at all: a browser sends no token when a person
-/// types an address, and these contain only what is in the source.
+/// What can be read without a token: a browser sends none when a person types an address, and these
+/// contain only what is in the source.
 pub(crate) const PUBLIC: [&str; 4] = ["/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"];
 
-/// What a token of the metrics may read.
+/// What a token for metrics may read.
 pub(crate) const METRICS_PATHS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 
 /// The document never changes while the process runs.
@@ -46,7 +46,7 @@ pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
         caller.with(move |sessions| sessions.list(&filter, None, 1)).await?;
         caller.state.clone().writable().await
     };
-    // A store that is looked for elsewhere takes longer to be given up than a balancer waits.
+    // Waiting for a store that cannot be reached takes longer than a load balancer waits.
     let asked = tokio::time::timeout(READY_TIME_MAX, asked).await.map_err(|_| {
         let seconds = READY_TIME_MAX.as_secs();
         Problem::unready(format!("the store has not answered within {seconds} s"))
@@ -59,7 +59,7 @@ pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
 #[utoipa::path(get, path = "/metrics", tag = "house",
     responses((status = 200, description = "Counters", body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(caller: Caller) -> Result<Response, Problem> {
-    // They count what everybody did, which is not everybody's business.
+    // They are totals of all owners, so not every owner may see them.
     let owner = caller.handle.owner();
     if *owner != Owner::local() && !is_only_for_metrics(owner) {
         let what = "the metrics are for this machine and for tokens of `rethread:metrics`";
@@ -87,14 +87,14 @@ pub(crate) async fn docs() -> Response {
     page("text/html; charset=utf-8", include_str!("docs/page.html"))
 }
 
-/// The script of that page
+/// The script of the page at /docs
 #[utoipa::path(get, path = "/docs/page.js", tag = "house",
     responses((status = 200, description = "A script", body = String, content_type = "text/javascript")))]
 pub(crate) async fn docs_script() -> Response {
     page("text/javascript; charset=utf-8", include_str!("docs/page.js"))
 }
 
-/// The style of that page
+/// The style of the page at /docs
 #[utoipa::path(get, path = "/docs/page.css", tag = "house",
     responses((status = 200, description = "A style", body = String, content_type = "text/css")))]
 pub(crate) async fn docs_style() -> Response {

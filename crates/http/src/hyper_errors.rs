@@ -1,6 +1,5 @@
-//! Refusals before there is a request: what cannot be read as HTTP is answered by the library
-//! that reads it, with a status and nothing else. Here such an answer becomes a problem like any
-//! other.
+//! Refusals before there is a request: if the bytes are not valid HTTP, hyper answers with a status
+//! and nothing else. This module turns such a response into a problem document.
 
 use std::io;
 use std::pin::Pin;
@@ -12,12 +11,12 @@ use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::problem::Problem;
 use crate::send_timeout::SendTimeout;
 
-/// A connection on which every refusal says why.
+/// A connection on which every refusal has a problem document.
 pub(crate) struct Spoken {
     stream: SendTimeout,
-    /// How much of [`HTTP2`] the connection began with; nothing once it went another way.
+    /// How much of [`HTTP2`] the connection began with; `None` after a mismatch.
     http2: Option<usize>,
-    /// What is sent in the place of a bare refusal, as far as it has not been sent yet.
+    /// The rest of the problem document that still has to be sent.
     instead: Vec<u8>,
 }
 
@@ -30,8 +29,8 @@ impl Spoken {
 /// The start of the HTTP/2 connection preface, long enough to identify the version.
 const HTTP2: &[u8] = b"PRI * HTTP/2";
 
-/// Changes the version a client of HTTP/2 begins with into one that nobody speaks: the library
-/// says nothing to the former, and refuses the latter. Returns how much of [`HTTP2`] there was.
+/// Replaces the version in an HTTP/2 preface by one that does not exist: hyper ignores the former,
+/// and refuses the latter. Returns how much of [`HTTP2`] there was.
 fn unspoken(seen: usize, bytes: &mut [u8]) -> Option<usize> {
     let here = bytes.len().min(HTTP2.len() - seen);
     if bytes[..here] != HTTP2[seen..seen + here] {
@@ -48,7 +47,7 @@ fn unspoken(seen: usize, bytes: &mut [u8]) -> Option<usize> {
 fn explained(bytes: &[u8]) -> Option<Vec<u8>> {
     let status = bytes.strip_prefix(b"HTTP/1.1 4")?.get(..2)?;
     let head = std::str::from_utf8(bytes.strip_suffix(b"\r\n\r\n")?).ok()?;
-    // All our own answers of this kind say what they hold.
+    // All our own responses of this kind have a content type.
     if head.contains("\r\n\r\n") || !head.contains("\r\ncontent-length: 0") {
         return None;
     }

@@ -1,8 +1,8 @@
 //! The body of a request that was refused before it was read.
 //!
-//! A client that is still sending when the connection is closed may lose the answer with it. So
-//! what is left of a body is read and thrown away: where it is small, the connection lives on;
-//! where it is not, the answer says that the connection is closed.
+//! If the connection is closed while a client is still sending, the client may lose the response.
+//! So the rest of a body is read and discarded: if it is small, the connection stays open;
+//! otherwise, the response says that the connection is closed.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,14 +18,14 @@ use tokio::sync::oneshot;
 use crate::input::{content_length, has_body};
 use crate::limits::{BODY_BYTES_MAX, DRAIN_BYTES_MAX, DRAIN_TIME_MAX};
 
-/// What is left of a body when the request has been answered.
+/// The rest of a body after the request has been answered.
 pub(crate) struct Unread {
     back: Option<oneshot::Receiver<Body>>,
     is_small: bool,
     waits: bool,
 }
 
-/// The same request, and what will be left of its body.
+/// The request, and a handle to the rest of its body.
 pub(crate) fn watch(request: Request) -> (Request, Unread) {
     let headers = request.headers();
     if !has_body(headers) {
@@ -39,7 +39,8 @@ pub(crate) fn watch(request: Request) -> (Request, Unread) {
 }
 
 impl Unread {
-    /// Reads what is left, while the answer is sent; the answer says if that is the last one here.
+    /// Reads the rest while the response is sent; sets `Connection: close` if the connection will
+    /// be closed.
     fn drain(mut self, headers: &mut HeaderMap) {
         let Some(body) = self.back.as_mut().and_then(|back| back.try_recv().ok()) else { return };
         if !self.is_small || self.waits {
@@ -56,16 +57,16 @@ impl Unread {
         }
     }
 
-    /// The same for an answer that is complete.
+    /// The same for a complete response.
     pub(crate) fn drained(mut self, mut response: Response) -> Response {
-        // A body that took too long is not waited for again.
+        // If a body took too long, it is not read any further.
         self.is_small &= response.status() != StatusCode::REQUEST_TIMEOUT;
         self.drain(response.headers_mut());
         response
     }
 }
 
-/// A body that goes back to the server when it is dropped before its end.
+/// A body that is handed back when it is dropped before its end.
 struct Incoming {
     body: Body,
     give: Option<oneshot::Sender<Body>>,

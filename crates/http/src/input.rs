@@ -1,6 +1,6 @@
-//! What a request brings: JSON in its body, words in its query, ids in its path.
+//! Extractors: JSON from the body, parameters from the query, ids from the path.
 //!
-//! Everything is checked before anything is done, and refused with what is wrong and where.
+//! Everything is validated before anything is done; errors say what is wrong and where.
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -15,25 +15,25 @@ use crate::limits::{BODY_BYTES_MAX, BODY_TIME_MAX, NESTING_MAX};
 use crate::problem::Problem;
 use crate::state::Caller;
 
-/// The room a body takes in memory: until the request is answered.
+/// The memory of a body, reserved until the request is answered.
 pub(crate) type BodyRoom = Option<HeldBytes>;
 
 /// A body of JSON.
 pub(crate) struct Json<T>(pub(crate) T, pub(crate) BodyRoom);
 
-/// A body of JSON that may be missing: then everything is as it is by default.
+/// An optional JSON body: if it is missing, all defaults apply.
 pub(crate) struct MaybeJson<T>(pub(crate) T, pub(crate) BodyRoom);
 
-/// The words of a query.
+/// Query parameters.
 pub(crate) struct Params<T>(pub(crate) T);
 
-/// The session a path names.
+/// The session in a path.
 pub(crate) struct Id(pub(crate) SessionId);
 
-/// The key a path names.
+/// The key in a path.
 pub(crate) struct KeyPath(pub(crate) Key);
 
-/// A header that means something once: twice it is refused, because nobody could say which counts.
+/// A header that may occur only once: a duplicate is refused as ambiguous.
 pub(crate) fn once<'a>(
     headers: &'a axum::http::HeaderMap,
     name: &str,
@@ -51,12 +51,12 @@ pub(crate) fn has_body(headers: &axum::http::HeaderMap) -> bool {
     headers.contains_key(header::TRANSFER_ENCODING) || length.is_some_and(|length| length != b"0")
 }
 
-/// The length a body is said to have.
+/// The declared length of a body.
 pub(crate) fn content_length(headers: &axum::http::HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Whether the body was packed in some way.
+/// Whether the body is compressed.
 pub(crate) fn is_encoded(headers: &axum::http::HeaderMap) -> bool {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
@@ -93,11 +93,11 @@ impl<S: Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson<T> {
     }
 }
 
-/// The whole body, within its size and its time, and the room it takes in memory.
+/// The whole body, within its limits of size and time, and the memory reserved for it.
 async fn read(request: Request) -> Result<(Vec<u8>, BodyRoom), Problem> {
     let caller = request.extensions().get::<Caller>().cloned();
     let time = caller.as_ref().map_or(BODY_TIME_MAX, |caller| caller.state.limits.body_time);
-    // A body whose length is not said takes its room as it comes.
+    // For a body of unknown length, memory is reserved as it arrives.
     let length = content_length(request.headers()).unwrap_or(0);
     let length = usize::try_from(length).unwrap_or(usize::MAX).min(BODY_BYTES_MAX);
     let room =
@@ -128,7 +128,7 @@ async fn collect(
         if let Some(room) = &mut room {
             room.grow_to(whole)?;
         }
-        // Memory is asked for as it comes, and at the end there is no more than the body needs.
+        // Memory is allocated as the body arrives, and shrunk to its size at the end.
         if whole > bytes.capacity() {
             let twice = (2 * whole).min(length.max(whole));
             bytes.reserve_exact(twice - bytes.len());
@@ -146,7 +146,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         Problem::bad_request(format!("the body is not UTF-8 at byte {}", error.valid_up_to()))
     })?;
-    // Every body here is an object; a list would be read as one without names.
+    // Every body here is an object; serde would accept a list as an object without names.
     if !text.trim_start().starts_with('{') {
         return Err(Problem::bad_request("the body is not a JSON object"));
     }
@@ -157,7 +157,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_str(text).map_err(|error| Problem::bad_request(format!("the body: {error}")))
 }
 
-/// How deep lists and objects are nested in a text that may be JSON.
+/// The nesting depth of a text that may be JSON.
 fn nesting(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let (mut in_string, mut escaped) = (false, false);
@@ -195,7 +195,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         let Path(text) = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(|_| Problem::nothing_here())?;
-        // A malformed id gets the same answer as an unknown one.
+        // A malformed id gets the same response as an unknown one.
         text.parse().map(|id| Id(SessionId(id))).map_err(|_| Problem::nothing_here())
     }
 }

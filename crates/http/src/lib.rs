@@ -1,11 +1,11 @@
-//! Sessions over HTTP: the door for editors, scripts and other programs.
+//! The HTTP API for editors, scripts and other programs.
 //!
-//! A request walks down: `serve.rs` takes the connection, `admission.rs` lets it in or says why
-//! not, a handler reads its input (`input.rs`) and calls the owner's
-//! [`Handle`](rethread_agent::Handle). `chat.rs` is the contract of an editor's plugin; `v1/` has
-//! every verb. Who answers, and when, is the host's business; `turn_events.rs` shows a turn as an
-//! answer or as a stream. Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457)
-//! (`problem.rs`); every limit is in [`limits`].
+//! The path of a request: `serve.rs` accepts the connection, `admission.rs` admits or refuses the
+//! request, a handler reads its input (`input.rs`) and calls the owner's
+//! [`Handle`](rethread_agent::Handle). `chat.rs` is the contract with editor plugins; `v1/` has
+//! every verb. The host decides which agent answers, and when; `turn_events.rs` turns a turn into a
+//! response or a stream. Every error is a [problem
+//! document](https://www.rfc-editor.org/rfc/rfc9457) (`problem.rs`); every limit is in [`limits`].
 //!
 //! ```no_run
 //! # async fn open(settings: rethread_http::ServerSettings) -> Result<(), rethread_http::ListenError> {
@@ -49,6 +49,6 @@ pub use routes::openapi;
 pub use serve::Listening;
 pub use tokens::{AccessToken, AccessTokenError, AccessTokens, METRICS_OWNER, TOKENS_OWNER};
 
-/// Where the door is unless someone says otherwise: where existing plugins look for it.
+/// The default address, which existing plugins expect.
 pub const DEFAULT_ADDRESS: std::net::SocketAddr =
     std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8000);

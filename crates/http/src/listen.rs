@@ -1,4 +1,4 @@
-//! What the server needs, and how it starts to listen.
+//! The settings of the server, and listening.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -22,17 +22,17 @@ use crate::tokens::{AccessTokenError, AccessTokens, TokenCache};
 
 /// Everything the HTTP server needs.
 pub struct ServerSettings {
-    /// Where sessions live.
+    /// The store.
     pub store: Arc<dyn Backend>,
     /// Where time and ids come from.
     pub world: Arc<dyn World>,
-    /// Who can answer, and where.
+    /// The agents, models and workspaces.
     pub settings: HostSettings,
-    /// Who is let in.
+    /// Which hosts and origins are allowed, and whether a token is required.
     pub rules: Rules,
-    /// How much each may use.
+    /// The limits per owner and in total.
     pub limits: Limits,
-    /// Where a line about each request goes.
+    /// Where the request log goes.
     pub log: Option<Box<dyn Write + Send>>,
 }
 
@@ -40,7 +40,7 @@ pub struct ServerSettings {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub enum ListenError {
-    /// Anybody could come in.
+    /// Anybody could access the server.
     #[error("{address} can be reached from other machines, and no token exists")]
     NoToken { address: SocketAddr },
     /// The tokens could not be read.
@@ -56,8 +56,8 @@ impl ServerSettings {
     ///
     /// # Errors
     ///
-    /// [`ListenError::NoToken`] if it can be reached from other machines while there is no token:
-    /// nothing was bound then.
+    /// [`ListenError::NoToken`] if it can be reached from other machines and there is no token;
+    /// nothing was bound then. Otherwise [`ListenError::Tokens`] or [`ListenError::Bind`].
     pub async fn listen(self, address: SocketAddr) -> Result<Listening, ListenError> {
         let ServerSettings { store, world, settings, rules, limits, log } = self;
         let tokens = AccessTokens::new(store.clone(), world.clone());
@@ -101,7 +101,7 @@ impl ServerSettings {
     }
 }
 
-/// A listener whose connections hold no more than a little of what is not sent yet.
+/// A listener whose connections have a small send buffer.
 fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,

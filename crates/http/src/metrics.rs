@@ -1,6 +1,6 @@
-//! What this server did, in the text format Prometheus reads.
+//! The metrics of the server, in the text format of Prometheus.
 //!
-//! Counters, and no label that grows with what people do: no owner, session or path.
+//! Only counters and gauges, and no label whose values grow with usage: no owner, session or path.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use rethread_agent::provider::Price;
 use rethread_agent::{End, TurnAnswer};
 use rethread_core::sessions::Charged;
 
-/// Upper bounds of the append histogram, in microseconds: from a memory store to a disk in trouble.
+/// Upper bounds of the append histogram, in microseconds: from a memory store to a failing disk.
 const APPEND_BOUNDS: [u64; 10] =
     [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000];
 
@@ -41,12 +41,12 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
 }
 
-/// What was sent to models, or would have been.
+/// Totals of what was sent to models, or would have been.
 #[derive(Default)]
 struct Sums {
     read: AtomicU64,
     written: AtomicU64,
-    /// Millionths of a dollar, where the price is known.
+    /// Millionths of a dollar, if the price is known.
     micro_dollars: AtomicU64,
 }
 
@@ -59,18 +59,18 @@ impl Sums {
     }
 }
 
-/// What others count, at this moment.
+/// Values that are counted elsewhere.
 #[derive(Default)]
 pub(crate) struct Now {
     /// Turns that are running or queued.
     pub(crate) turns: usize,
     /// Bytes of request and response bodies in memory.
     pub(crate) bytes: usize,
-    /// How far the search index lags, if the store reports it.
+    /// How many entries are not indexed yet, if the store reports it.
     pub(crate) behind: Option<u64>,
 }
 
-/// How many there are at the moment.
+/// A gauge.
 #[derive(Default)]
 pub(crate) struct Gauge(AtomicI64);
 
@@ -85,7 +85,7 @@ fn add(counter: &AtomicU64, by: u64) {
 }
 
 impl Metrics {
-    /// An append was acknowledged.
+    /// Counts an acknowledged append.
     pub(crate) fn appended(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = APPEND_BOUNDS.iter().position(|bound| micros <= *bound);
@@ -93,7 +93,7 @@ impl Metrics {
         add(&self.append_micros, micros);
     }
 
-    /// A turn ended; without an answer it failed.
+    /// Counts a turn; without an answer it failed.
     pub(crate) fn turn(&self, answer: Option<&TurnAnswer>, price: Option<&Price>) {
         let Some(answer) = answer else { return add(&self.failed, 1) };
         match answer.end {
@@ -117,18 +117,18 @@ impl Metrics {
         add(&self.recalls, economy.recalls);
     }
 
-    /// A line of the request log found no room.
+    /// Counts a line of the request log that was dropped.
     pub(crate) fn log_dropped(&self) {
         add(&self.log_dropped, 1);
     }
 
-    /// A request was answered with this status.
+    /// Counts a response with this status.
     pub(crate) fn request(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         add(&self.requests[class], 1);
     }
 
-    /// Everything, as Prometheus reads it.
+    /// All metrics as text.
     pub(crate) fn text(&self, now: &Now) -> String {
         let mut page = Page(String::new());
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

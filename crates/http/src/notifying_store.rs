@@ -1,7 +1,7 @@
 //! A store that reports what is appended through it: it times appends and notifies subscribers.
 //!
-//! Every turn, tool and verb of this server writes through one of these, so a live tail learns of
-//! their entries at once. What other programs write it finds by polling.
+//! Every turn, tool and verb of this server writes through it, so a live tail is notified of their
+//! entries at once. Entries of other programs are found by polling.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub(crate) struct NotifyingStore {
 #[derive(Default)]
 pub(crate) struct Subscribers(Mutex<HashMap<SessionId, watch::Sender<()>>>);
 
-/// Is notified when something was written to one session.
+/// A subscription to the writes of one session.
 pub(crate) struct Subscriber {
     id: SessionId,
     changed: watch::Receiver<()>,
@@ -57,7 +57,7 @@ impl Subscribers {
 impl Subscriber {
     /// Waits until something was written since the last call, or for this long.
     pub(crate) async fn wait(&mut self, most: Duration) {
-        // The reader looks in either case.
+        // The reader checks in either case.
         drop(tokio::time::timeout(most, self.changed.changed()).await);
     }
 }
@@ -77,12 +77,12 @@ impl NotifyingStore {
         NotifyingStore { store, metrics, subscribers: Arc::default(), written: Arc::default() }
     }
 
-    /// When something was last written, if nothing was refused since.
+    /// When something was last written, if no write failed since.
     pub(crate) fn last_write(&self) -> Option<Instant> {
         *self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was written in another way than by an append.
+    /// Records a write that was not an append.
     pub(crate) fn wrote(&self) {
         note(&self.written, true);
     }
@@ -186,7 +186,7 @@ impl Store for NotifyingStore {
 
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
         let done = self.store.update(owner, id, change);
-        // Who follows a session that is deleted learns that it is gone.
+        // Followers of a deleted session are notified that it is gone.
         if change.trash.is_some() && done.is_ok() {
             self.subscribers.notify(id);
         }
@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// The contract holds for the store the server writes through, too.
+    /// The contract also holds for the store that the server writes through.
     struct Notifying {
         store: Arc<MemoryStore>,
         world: Arc<Fixed>,

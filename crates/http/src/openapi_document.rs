@@ -1,4 +1,4 @@
-//! The OpenAPI document: what is said once about all routes.
+//! The OpenAPI document: everything that is common to all routes.
 
 use serde_json::{Value, json};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
@@ -6,7 +6,7 @@ use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 use crate::health::PUBLIC;
 use crate::problem::KINDS;
 
-/// The document before any route is in it.
+/// The document without any route.
 pub(crate) fn base() -> OpenApi {
     let info = InfoBuilder::new()
         .title("Rethread")
@@ -20,7 +20,7 @@ pub(crate) fn base() -> OpenApi {
     OpenApiBuilder::new().info(info).build()
 }
 
-/// The document with what every route has in common: how to come in, and what can go wrong.
+/// Adds what all routes have in common: authentication, and errors.
 pub(crate) fn finished(api: OpenApi) -> String {
     let mut document: Value = serde_json::to_value(api).expect("a document is valid JSON");
     let mut statuses: Vec<u16> = KINDS.iter().map(|(_, status, _)| *status).collect();
@@ -69,7 +69,7 @@ pub(crate) fn finished(api: OpenApi) -> String {
     text
 }
 
-/// A body of which every field may be missing may be missing itself.
+/// A body whose fields are all optional is optional itself.
 fn optional_body(operation: &mut Value, schemas: &Value) {
     let Some(body) = operation.get_mut("requestBody") else { return };
     let reference = body["content"]["application/json"]["schema"]["$ref"].as_str();
@@ -79,8 +79,8 @@ fn optional_body(operation: &mut Value, schemas: &Value) {
     }
 }
 
-/// Numbers here are never negative, and reach as far as their type: a format for numbers with a
-/// sign would promise less.
+/// Numbers here are never negative, and use the full range of their type: a signed format would
+/// promise less.
 fn unsigned(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,8 +1,8 @@
-//! An answer on its way to the client.
+//! A response on its way to the client.
 //!
-//! It is handed to the connection in small pieces, so that the connection copies no more than one
-//! of them; what it takes in memory is counted until the last one is sent; and it breaks off when
-//! the token that asked for it is revoked.
+//! It is passed to the connection in small pieces, so that the connection copies no more than one
+//! of them; its memory is counted until the last piece is sent; and it is cut off when its token is
+//! revoked.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use crate::limits::FRAME_BYTES;
 use crate::quotas::InProgress;
 use crate::tokens::Watched;
 
-/// The room an answer takes in memory, for as long as it is there.
+/// The memory of a response, for as long as it exists.
 type Room = Arc<HeldBytes>;
 
-/// Keeps the room of an answer until it is sent.
+/// Keeps the reservation of a response until it is sent.
 pub(crate) fn keep(mut response: Response, mut room: HeldBytes) -> Response {
     if let Some(bytes) = response.body().size_hint().exact() {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         room.shrink_to(bytes);
-        // What is in memory already is always sent; the next request finds less room.
+        // What is already in memory is always sent; the next request finds less room.
         room.grow_to(bytes).ok();
     }
     response.extensions_mut().insert(Room::new(room));
     response
 }
 
-/// Whether the room of an answer is counted.
+/// Whether the memory of a response is counted.
 pub(crate) fn is_kept(response: &Response) -> bool {
     response.extensions().get::<Room>().is_some()
 }
 
-/// The answer as it is sent, to a client who came in with this token.
+/// The response as it is sent, to a client with this token.
 pub(crate) fn sent(
     response: Response,
     watched: Option<Watched>,
@@ -60,7 +60,7 @@ pub(crate) fn sent(
 
 struct Outgoing {
     body: Body,
-    /// What is left of a frame that was too large.
+    /// The rest of a frame that was too large.
     rest: Bytes,
     revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     _watched: Option<Watched>,
@@ -79,7 +79,8 @@ impl HttpBody for Outgoing {
         if let Some(revoked) = &mut self.revoked
             && revoked.as_mut().poll(context).is_ready()
         {
-            // An error closes the connection, so that nobody takes what was sent for all of it.
+            // An error closes the connection, so that a part is not mistaken for the complete
+            // response.
             self.revoked = None;
             self.rest.clear();
             self.body = Body::empty();

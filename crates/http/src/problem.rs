@@ -1,8 +1,8 @@
-//! Every error of this door, and every hint: `application/problem+json` (RFC 9457).
+//! Every error of the HTTP API, and every hint: `application/problem+json` (RFC 9457).
 //!
-//! `type` is stable and means one decision for the program that reads it; `detail` says what and
-//! which one, `hint` what to do next. Another owner's session and one that never existed give the
-//! same bytes.
+//! `type` is stable and corresponds to one decision of the client; `detail` says what happened and
+//! to which object, `hint` what to do next. Another owner's session and one that never existed give
+//! the same bytes.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -16,16 +16,16 @@ use rethread_core::{StoreError, sessions};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Why a request was refused. It is passed on often and read rarely, so it is boxed.
+/// Why a request was refused. It is passed around often and read rarely, so it is boxed.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Problem(Box<Shape>);
 
-/// A problem as it is sent.
+/// A problem document.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 struct Shape {
-    /// What kind of problem it is; stable.
+    /// The kind of problem; stable.
     #[serde(rename = "type")]
     #[schema(example = "/problems/not-found")]
     kind: &'static str,
@@ -33,17 +33,17 @@ struct Shape {
     title: &'static str,
     /// The HTTP status.
     status: u16,
-    /// What happened, and to which one.
+    /// What happened, and to which object.
     detail: String,
     /// What to do next.
     hint: &'static str,
-    /// Who holds the session, where that is the reason.
+    /// Who holds the session, if that is the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<String>,
     /// Until when it is held, unless renewed.
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
-    /// The entries the session has, where the writer knew of others.
+    /// The number of entries of the session, if the writer expected another.
     #[serde(skip_serializing_if = "Option::is_none")]
     head: Option<u64>,
     #[serde(skip)]
@@ -53,7 +53,7 @@ struct Shape {
     cause: Option<String>,
 }
 
-/// What the log says beyond the answer.
+/// Details for the log that are not in the response.
 #[derive(Clone)]
 pub(crate) struct Cause(pub(crate) String);
 
@@ -130,7 +130,7 @@ kinds! {
         "check the disk or the database; the server's log has the error. Acknowledged entries are safe";
 }
 
-/// The detail of every session, entry or key that is not there: it must not reveal more.
+/// The detail for every session, entry or key that is not found: it must not reveal more.
 const NOTHING_HERE: &str = "no such session, entry or key";
 
 impl Problem {
@@ -148,7 +148,7 @@ impl Problem {
         Problem(Box::new(shape))
     }
 
-    /// Nothing is there, or nothing this owner may know of.
+    /// It does not exist, or this owner may not know about it.
     pub(crate) fn nothing_here() -> Problem {
         Problem::not_found(NOTHING_HERE)
     }
@@ -158,14 +158,14 @@ impl Problem {
         self
     }
 
-    /// Names who holds the session, and until when.
+    /// Adds who holds the session, and until when.
     pub(crate) fn by(mut self, holder: String, until: Timestamp) -> Problem {
         self.0.holder = Some(holder);
         self.0.until = Some(rfc3339(until));
         self
     }
 
-    /// Lets the log say more than the answer.
+    /// Adds details for the log.
     fn because(mut self, cause: String) -> Problem {
         self.0.cause = Some(cause);
         self
@@ -182,7 +182,7 @@ impl Problem {
         &self.0.detail
     }
 
-    /// What the log says beyond the answer.
+    /// Details for the log that are not in the response.
     pub(crate) fn cause(&self) -> Option<&str> {
         self.0.cause.as_deref()
     }
@@ -195,7 +195,7 @@ impl Problem {
         serde_json::to_string(self).expect("plain data is always valid JSON")
     }
 
-    /// The whole answer, for a connection that is closed after it.
+    /// The complete response, for a connection that is closed after it.
     pub(crate) fn alone(&self) -> Vec<u8> {
         let (status, body) = (self.status(), self.json());
         let retry = self.0.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n"));

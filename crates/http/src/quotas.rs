@@ -1,8 +1,8 @@
-//! What each owner may use of this server: requests by a token bucket and by how many are not over,
-//! streams by a count, memory by its bytes. Turns are counted by the host.
+//! Quotas per owner: the rate of requests (a token bucket), open requests, streams, and memory.
+//! Turns are limited by the host.
 //!
-//! One account for each owner that came in with a valid credential: their number is that of the
-//! owners who have tokens, and does not grow with requests.
+//! There is one account for each owner with a valid credential: their number is limited by the
+//! number of tokens, and does not grow with requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,14 +21,14 @@ pub(crate) struct Quotas {
     accounts: Mutex<HashMap<Owner, Arc<Account>>>,
     /// Bodies, and events that wait to be sent.
     pub(crate) bytes: Arc<ByteBudget>,
-    /// Answers. Apart from the rest: an answer that is being read takes more than it may need, and
-    /// a client that sends little must not be refused for it.
+    /// Responses. They are counted separately: a response that is being read reserves more than it
+    /// may need, and a client that sends little must not be refused because of that.
     pub(crate) answers: ByteBudget,
-    /// Of everybody together who reads what needs no owner.
+    /// Shared by all requests that need no owner.
     anybody: Account,
 }
 
-/// What one owner has used.
+/// The usage of one owner.
 pub(crate) struct Account {
     bucket: Mutex<Bucket>,
     streams: AtomicUsize,
@@ -40,10 +40,10 @@ struct Bucket {
     at: Instant,
 }
 
-/// A request that is not over: its answer is not sent.
+/// An open request: its response is not completely sent.
 pub(crate) struct InProgress(Arc<Account>);
 
-/// The right to have a stream open.
+/// The permit for an open stream.
 pub(crate) struct Stream {
     account: Arc<Account>,
     metrics: Arc<Metrics>,
@@ -74,7 +74,8 @@ impl Quotas {
         accounts.entry(owner.clone()).or_insert_with(new).clone()
     }
 
-    /// Takes one request from the owner's bucket; if there is none, the seconds until there is.
+    /// Takes one request from the owner's bucket; if it is empty, returns the seconds until it is
+    /// not.
     pub(crate) fn spend(&self, account: &Account, now: Instant) -> Result<(), u64> {
         let mut bucket = account.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         let rate = f64::from(self.limits.rate.max(1));
@@ -88,13 +89,13 @@ impl Quotas {
         Err(((1.0 - bucket.left) / rate).ceil().max(1.0) as u64)
     }
 
-    /// Begins a request, unless the owner has as many in progress as it may.
+    /// Starts a request, unless the owner has too many open ones.
     pub(crate) fn begin(&self, account: &Arc<Account>) -> Option<InProgress> {
         one_more(&account.requests, self.limits.owner_requests)?;
         Some(InProgress(account.clone()))
     }
 
-    /// Opens a stream, unless the owner has as many as it may.
+    /// Opens a stream, unless the owner has too many.
     pub(crate) fn stream(&self, account: &Arc<Account>) -> Option<Stream> {
         one_more(&account.streams, self.limits.streams)?;
         self.metrics.streams.add(1);

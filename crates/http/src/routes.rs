@@ -57,7 +57,7 @@ pub fn openapi() -> String {
     openapi_document::finished(api)
 }
 
-/// What answers requests.
+/// The router.
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
     let (router, _) = described().split_for_parts();
     router

@@ -1,8 +1,7 @@
-//! A connection that is given up when its client takes nothing any more.
+//! Closes a connection whose client does not read.
 //!
-//! A client that stops reading keeps its answer in memory, and its place among the connections. One
-//! that reads slowly is served as slowly; only one that reads nothing at all until the timeout is
-//! taken for gone.
+//! A client that stops reading keeps its response in memory, and occupies a connection. A slow
+//! reader is served slowly; only one that reads nothing until the timeout is disconnected.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 pub(crate) struct SendTimeout {
     stream: TcpStream,
     most: Duration,
-    /// Ends when nothing was taken for too long; there while the client takes nothing.
+    /// The timeout; set while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

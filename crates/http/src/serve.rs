@@ -1,7 +1,7 @@
-//! Listening, and stopping in time.
+//! Listening, and shutting down in time.
 //!
-//! Connections are counted here, before anything of a request is read. When it is time to stop,
-//! streams end, turns get a while to finish and are then stopped, and connections are closed.
+//! Connections are counted here, before anything of a request is read. On shutdown, streams end,
+//! turns get some time to finish and are then stopped, and connections are closed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,10 +26,10 @@ use crate::problem::Problem;
 use crate::send_timeout::SendTimeout;
 use crate::state::ServerState;
 
-/// How long to wait when the system has no file left for a connection.
+/// How long to wait if the process has no file descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A server that listens and has not begun to answer.
+/// A server that listens, but does not serve yet.
 pub struct Listening {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
@@ -38,12 +38,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `stop` is there; then ends streams, gives running turns eight seconds to
+    /// Serves until `stop` completes; then ends streams, gives running turns eight seconds to
     /// finish, stops those that have not, and returns within ten.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Listening { listener, state, router, .. } = self;
@@ -79,7 +79,7 @@ impl Listening {
     }
 }
 
-/// Ends the answers of tokens that were revoked, for as long as the server runs.
+/// Ends the responses of revoked tokens, for as long as the server runs.
 async fn end_revoked(state: Arc<ServerState>) {
     let mut ticks = tokio::time::interval(TOKEN_POLL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -89,7 +89,8 @@ async fn end_revoked(state: Arc<ServerState>) {
             continue;
         }
         let asked = state.clone();
-        // A store that cannot be asked now is asked again; what reads from it ends by itself.
+        // If the store cannot be asked now, it is asked again; responses that read from it end by
+        // themselves.
         drop(rethread_agent::blocking(move || asked.tokens.end_revoked()).await);
     }
 }
@@ -98,7 +99,7 @@ async fn end_revoked(state: Arc<ServerState>) {
 async fn wind_down(host: &Host, connections: &TaskTracker, grace: Duration) {
     let end = Instant::now() + grace + GRACE_LAST;
     host.drain(grace, end).await;
-    // An answer that nobody reads does not keep the server.
+    // A response that nobody reads does not keep the server running.
     let last = end.min(Instant::now() + GRACE_LAST);
     drop(timeout_at(last, connections.wait()).await);
 }
@@ -123,7 +124,7 @@ async fn connection(
         .max_buf_size(2 * HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(Spoken::new(stream)), TowerToHyperService::new(router));
     tokio::pin!(served);
-    // An error on a connection is for the client to notice: there is nobody left to report it to.
+    // An error on a connection affects only its client; there is nobody else to report it to.
     tokio::select! {
         done = served.as_mut() => return drop(done),
         () = state.closing.cancelled() => {}
@@ -132,7 +133,7 @@ async fn connection(
     drop(served.await);
 }
 
-/// Answers one connection too many, without reading what it asks.
+/// Refuses a connection that exceeds the limit, without reading its request.
 async fn turn_away(mut stream: TcpStream) {
     let answer = Problem::busy("too many connections").alone();
     // A client that does not read its response loses it.
@@ -143,7 +144,7 @@ async fn turn_away(mut stream: TcpStream) {
     drop(tokio::time::timeout(Duration::from_secs(1), sent).await);
 }
 
-/// A client that broke off is nothing; a system without files needs a moment.
+/// A client that disconnected needs no handling; a lack of file descriptors needs a moment.
 async fn pause_after(error: &io::Error) {
     let broke_off = matches!(
         error.kind(),

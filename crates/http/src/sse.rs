@@ -1,4 +1,4 @@
-//! Streams of events: `data: {json}`, an empty line, sent the moment it is there.
+//! Server-sent events: `data: {json}` and an empty line, sent immediately.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use crate::limits::{BEHIND_BYTES_MAX, BEHIND_MAX, KEEP_ALIVE};
 use crate::quotas;
 
-/// Where the events of one turn go. A client that lags too far is disconnected: a turn never waits
-/// for a reader.
+/// The queue of the events of one turn. A client that lags too far is disconnected: a turn never
+/// waits for a client.
 pub(crate) struct Sender {
     queue: Option<mpsc::Sender<Queued>>,
-    /// Bytes that may wait in this queue, and those of the owner.
+    /// Bytes that may be queued, and those of the owner.
     bytes: Arc<Semaphore>,
     budget: Arc<ByteBudget>,
     owner: Owner,
 }
 
-/// An event that waits, and the room it takes meanwhile.
+/// A queued event, and the memory it occupies.
 struct Queued {
     event: Event,
     /// Of the queue, and of the owner.
@@ -56,7 +56,7 @@ impl Sender {
     }
 }
 
-/// A stream, and what it is fed by. It ends when that is dropped.
+/// A stream, and its source. It ends when the source is dropped.
 pub(crate) fn channel(
     budget: Arc<ByteBudget>,
     owner: Owner,
@@ -64,7 +64,7 @@ pub(crate) fn channel(
 ) -> (Sender, Response) {
     let (queue, receiver) = mpsc::channel(BEHIND_MAX);
     let events = unfold((receiver, right, None), |(mut receiver, right, sent)| async move {
-        // The event before this one is sent, and its room is free.
+        // The previous event is sent, and its memory is released.
         drop(sent);
         let Queued { event, room } = receiver.recv().await?;
         Some((event, (receiver, right, Some(room))))
@@ -73,11 +73,11 @@ pub(crate) fn channel(
     (Sender { queue: Some(queue), bytes, budget, owner }, response(events))
 }
 
-/// Answers with events as they come.
+/// Responds with events as they arrive.
 pub(crate) fn response(events: impl Stream<Item = Event> + Send + 'static) -> Response {
     use futures_util::StreamExt;
     let events = events.map(Ok::<Event, Infallible>);
-    // Nothing between here and the client may keep events back.
+    // No proxy may buffer events.
     let headers = [("x-accel-buffering", "no")];
     let alive = KeepAlive::new().interval(KEEP_ALIVE);
     (headers, Sse::new(events).keep_alive(alive)).into_response()

@@ -1,4 +1,4 @@
-//! What every handler works with, and who is calling.
+//! The state that every handler uses, and the caller of a request.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::problem::Problem;
 use crate::quotas::{Account, Quotas, Stream};
 use crate::tokens::TokenCache;
 
-/// Whose session `/readyz` writes to. No token can be made for this owner.
+/// The owner of the session that `/readyz` writes to. No token can be created for it.
 const READY_OWNER: &str = "rethread:ready";
 
-/// What every handler works with.
+/// The state that every handler uses.
 pub(crate) struct ServerState {
     pub(crate) store: Arc<NotifyingStore>,
     pub(crate) world: Arc<dyn World>,
@@ -34,11 +34,11 @@ pub(crate) struct ServerState {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) log: AccessLog,
-    /// At most one query at a time about how far the search index lags.
+    /// At most one query at a time for the number of entries that are not indexed.
     pub(crate) asking: Arc<Semaphore>,
-    /// One try at a time whether the store takes anything.
+    /// At most one health check of the store at a time.
     pub(crate) trying: Arc<Semaphore>,
-    /// The server is about to stop: streams end.
+    /// Set when the server is about to stop: streams end.
     pub(crate) closing: CancellationToken,
 }
 
@@ -47,7 +47,7 @@ impl ServerState {
     pub(crate) async fn index_lag(&self) -> Option<u64> {
         let (asking, store) = (self.asking.clone(), self.store.clone());
         let asked = async move {
-            // A store that does not answer keeps one thread waiting, however often it is asked.
+            // A store that does not respond blocks one thread, however often it is asked.
             let turn = asking.acquire_owned().await.ok()?;
             let told = blocking(move || {
                 let behind = store.index_lag();
@@ -61,8 +61,8 @@ impl ServerState {
 }
 
 impl ServerState {
-    /// Whether the store takes what is written. Something is written to find out, unless something
-    /// was a moment ago: on a full disk everything can still be read.
+    /// Whether the store accepts writes. Something is written to find out, unless something was
+    /// written recently: on a full disk, everything can still be read.
     pub(crate) async fn writable(self: Arc<ServerState>) -> Result<(), Problem> {
         let turn = self.trying.clone().acquire_owned().await;
         if self.store.last_write().is_some_and(|at| at.elapsed() < WRITTEN_FRESH) {
@@ -87,13 +87,13 @@ impl ServerState {
     }
 }
 
-/// Who is calling. Everything it can reach belongs to its owner.
+/// The caller. Everything it can reach belongs to its owner.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) state: Arc<ServerState>,
     pub(crate) handle: Handle,
     pub(crate) account: Arc<Account>,
-    /// The request, as the answer and the log name it.
+    /// The id of the request in the response and the log.
     pub(crate) request: Arc<str>,
 }
 
@@ -103,12 +103,12 @@ impl Caller {
         Caller { handle: state.host.handle(owner), state, account, request }
     }
 
-    /// Room in memory for something that is about to be read, and may be large.
+    /// Reserves memory for something that is about to be read, and may be large.
     pub(crate) async fn room(&self) -> Result<HeldBytes, Problem> {
         self.room_for(READ_BYTES).await
     }
 
-    /// Room in memory for so many bytes of an answer, when there is some.
+    /// Reserves this many bytes of memory for a response, when they are available.
     pub(crate) async fn room_for(&self, bytes: usize) -> Result<HeldBytes, Problem> {
         let (answers, owner) = (&self.state.quotas.answers, self.handle.owner());
         let most = self.state.limits.room_time;
@@ -119,13 +119,13 @@ impl Caller {
         })
     }
 
-    /// The same for an answer that has begun: it waits for as long as it takes. The holders of the
-    /// room make progress or are disconnected.
+    /// The same for a response that has begun: it waits as long as necessary. The holders of the
+    /// memory make progress or are disconnected.
     pub(crate) async fn room_at_last(&self) -> HeldBytes {
         self.state.quotas.answers.take(self.handle.owner(), READ_BYTES).await
     }
 
-    /// The right to have one more stream open.
+    /// The permit for one more stream.
     pub(crate) fn stream(&self) -> Result<Stream, Problem> {
         self.state.quotas.stream(&self.account).ok_or_else(|| {
             let most = self.state.limits.streams;
@@ -139,13 +139,13 @@ impl Caller {
         self.blocking(move || Ok(handle.viewer(&handle.sessions().get(id)?)?)).await
     }
 
-    /// What runs the turns of new sessions: by this agent, or the usual one.
+    /// The runner for new sessions: with this agent, or the default one.
     pub(crate) async fn runner(&self, agent: Option<String>) -> Result<Runner, Problem> {
         let handle = self.handle.clone();
         self.blocking(move || Ok(handle.runner(agent.as_deref(), None)?)).await
     }
 
-    /// Runs blocking work. If it panics, the caller gets an error, and everybody else is served.
+    /// Runs blocking work. If it panics, the caller gets an error, and others are not affected.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
@@ -154,7 +154,7 @@ impl Caller {
         done.map_err(|_| Problem::broken("the operation was aborted"))?
     }
 
-    /// Does something with this owner's sessions, where it may block.
+    /// Calls the sessions of this owner on a thread that may block.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         work: impl FnMut(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
@@ -168,13 +168,13 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Problem> {
-        // Only the middleware puts it there; a route outside of it has no callers.
+        // Only the middleware sets it; routes outside of it have no callers.
         let caller = parts.extensions.get::<Caller>().cloned();
         caller.ok_or_else(|| Problem::unauthorized("the request has no owner"))
     }
 }
 
-/// The right to a stream, taken before the body is read.
+/// The permit for a stream, taken before the body is read.
 impl<S: Sync> FromRequestParts<S> for Stream {
     type Rejection = Problem;
 

@@ -1,8 +1,8 @@
 //! Access tokens for remote clients.
 //!
-//! A token is 256 random bits. It is shown once, when it is made; what is kept is its SHA-256, as
-//! an entry of a log under a reserved owner, in the same store as everything else. Nothing is
-//! removed from that log: revoking adds an entry.
+//! A token is 256 random bits. It is shown once, when it is created; its SHA-256 is stored as an
+//! entry of a log under a reserved owner, in the same store as everything else. Nothing is removed
+//! from that log: revoking a token adds an entry.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,29 +22,29 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::limits::{TOKEN_FRESH, TOKENS_MAX};
 
-/// Whose log the tokens are in. No token can be made for this owner.
+/// The owner of the log with the tokens. No token can be created for it.
 pub const TOKENS_OWNER: &str = "rethread:tokens";
 
-/// Whose tokens read the metrics, and nothing else. It has no sessions.
+/// The owner whose tokens can read the metrics, and nothing else. It has no sessions.
 pub const METRICS_OWNER: &str = "rethread:metrics";
 
-/// Whether a token of this owner is for the metrics alone.
+/// Whether a token of this owner is only for the metrics.
 pub(crate) fn is_only_for_metrics(owner: &Owner) -> bool {
     owner.as_str() == METRICS_OWNER
 }
 
-/// What every token begins with, so that one that got out is found by a search.
+/// The prefix of every token, so that leaked ones can be found by a search.
 const MARK: &str = "rt_";
 
-/// Tries of a change that others were faster with.
+/// Attempts of a change if other writers are faster.
 const TRIES_MAX: usize = 16;
 
-/// A token as it is listed. The secret itself is nowhere.
+/// A token as it is listed. The secret itself is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessToken {
     /// What people call it.
     pub name: Name,
-    /// Whose sessions it opens.
+    /// The owner whose sessions it can access.
     pub owner: Owner,
     /// When it was made.
     pub created_at: Timestamp,
@@ -58,34 +58,34 @@ impl Serialize for AccessToken {
     }
 }
 
-/// Why a token could not be made or revoked.
+/// Why a token could not be created or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessTokenError {
     /// The store refused.
     #[error(transparent)]
     Sessions(#[from] sessions::Error),
-    /// The name or the owner is not valid.
+    /// The name or the owner is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// There is a token of this name.
+    /// A token with this name exists.
     #[error("a token `{name}` exists already")]
     Taken {
         /// The name.
         name: Name,
     },
-    /// There is no token of this name.
+    /// No token has this name.
     #[error("no token `{name}`")]
     Missing {
         /// The name.
         name: Name,
     },
-    /// Nobody may have an owner that the program keeps for itself.
+    /// The owner is reserved.
     #[error("owners that begin with `rethread:` are reserved, all but `rethread:metrics`")]
     Reserved,
-    /// There are as many as there may be.
+    /// There are too many tokens.
     #[error("there are {TOKENS_MAX} tokens, the most allowed")]
     TooMany,
-    /// The system has no randomness to give.
+    /// The system could not provide random bytes.
     #[error("the system has no random bytes: {what}")]
     NoRandomness {
         /// What it said.
@@ -120,21 +120,21 @@ struct Revoked {
 }
 
 impl AccessTokens {
-    /// The tokens kept in this store.
+    /// The tokens in this store.
     pub fn new(store: Arc<dyn Backend>, world: Arc<dyn World>) -> AccessTokens {
         let owner = Owner::new(TOKENS_OWNER).expect("a valid owner");
         let key = Key::new("tokens").expect("a valid key");
         AccessTokens { sessions: Sessions::new(store, owner, world), key }
     }
 
-    /// Makes a token for an owner and returns it: this is the only time it can be seen.
+    /// Creates a token for an owner and returns it: this is the only time it can be seen.
     ///
     /// # Errors
     ///
-    /// [`AccessTokenError::Taken`], [`AccessTokenError::Reserved`], [`AccessTokenError::TooMany`], and those of the
-    /// store.
+    /// [`AccessTokenError::Taken`], [`AccessTokenError::Reserved`], [`AccessTokenError::TooMany`],
+    /// or [`AccessTokenError::Sessions`] if the store fails.
     pub fn create(&self, name: &Name, owner: &Owner) -> Result<String, AccessTokenError> {
-        // What the program keeps for itself is nobody's.
+        // Reserved owners belong to the program.
         if owner.as_str().starts_with("rethread:") && !is_only_for_metrics(owner) {
             return Err(AccessTokenError::Reserved);
         }
@@ -155,7 +155,7 @@ impl AccessTokens {
         Ok(secret)
     }
 
-    /// The tokens there are, oldest first.
+    /// All tokens, oldest first.
     ///
     /// # Errors
     ///
@@ -164,11 +164,11 @@ impl AccessTokens {
         Ok(self.known()?.1.into_iter().map(|known| known.token).collect())
     }
 
-    /// Revokes a token. A server that runs takes it for a second longer.
+    /// Revokes a token. A running server accepts it for up to a second longer.
     ///
     /// # Errors
     ///
-    /// [`AccessTokenError::Missing`]; otherwise errors of the store.
+    /// [`AccessTokenError::Missing`], or [`AccessTokenError::Sessions`] if the store fails.
     pub fn revoke(&self, name: &Name) -> Result<(), AccessTokenError> {
         self.change("token_revoked", &Revoked { name: name.clone() }, |known| {
             match known.iter().any(|known| known.token.name.folded() == name.folded()) {
@@ -178,7 +178,7 @@ impl AccessTokens {
         })
     }
 
-    /// Adds an entry, if what is known allows it; however often someone else comes first.
+    /// Appends an entry, if the current tokens allow it, and retries if another writer is first.
     fn change(
         &self,
         kind: &str,
@@ -204,7 +204,7 @@ impl AccessTokens {
         }
     }
 
-    /// How many entries the log of tokens has.
+    /// The number of entries in the log of tokens.
     fn head(&self) -> Result<u64, sessions::Error> {
         match self.sessions.resolve(&self.key)? {
             Some(id) => Ok(self.sessions.get(id)?.tally.entries),
@@ -212,7 +212,7 @@ impl AccessTokens {
         }
     }
 
-    /// The tokens that hold, and the head of the log that says so.
+    /// The valid tokens, and the head of the log they were read at.
     fn known(&self) -> Result<(u64, Vec<Known>), sessions::Error> {
         let Some(id) = self.sessions.resolve(&self.key)? else { return Ok((0, Vec::new())) };
         let head = self.sessions.get(id)?.tally.entries;
@@ -247,7 +247,7 @@ fn conflict(thread: &rethread_core::Thread, actual: u64) -> sessions::Error {
     StoreError::Conflict { id, expected, actual }.into()
 }
 
-/// The tokens as a server remembers them, so that not every request reads the log.
+/// The tokens in a server's memory, so that not every request reads the log.
 pub(crate) struct TokenCache {
     tokens: AccessTokens,
     seen: Mutex<Seen>,
@@ -257,7 +257,7 @@ pub(crate) struct TokenCache {
 /// The hash of a token.
 pub(crate) type TokenHash = [u8; 32];
 
-/// The tokens of requests that are not over, and what ends when one of them is revoked.
+/// The tokens of open requests, and what ends when one of them is revoked.
 #[derive(Default)]
 struct Watches(Mutex<HashMap<TokenHash, Watch>>);
 
@@ -266,7 +266,7 @@ struct Watch {
     requests: usize,
 }
 
-/// A request that was let in by a token, for as long as it is not over.
+/// An open request that was admitted with a token.
 pub(crate) struct Watched {
     watches: Arc<Watches>,
     hash: TokenHash,
@@ -304,7 +304,7 @@ impl TokenCache {
         TokenCache { tokens, seen: Mutex::default(), watches: Arc::default() }
     }
 
-    /// Watches over the token of a request.
+    /// Watches the token of a request.
     pub(crate) fn watch(&self, secret: &str) -> Watched {
         let hash = hash(secret);
         let mut watches = self.watches.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -314,15 +314,15 @@ impl TokenCache {
         Watched { watches: self.watches.clone(), hash, revoked: watch.revoked.clone() }
     }
 
-    /// Whether a request that came with a token is not over.
+    /// Whether a request with a token is open.
     pub(crate) fn is_watching(&self) -> bool {
         !self.watches.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Ends what was let in by tokens that hold no more.
+    /// Ends requests whose tokens are no longer valid.
     pub(crate) fn end_revoked(&self) -> Result<(), sessions::Error> {
         let lock = || self.watches.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taken before the log is read: a token that is made meanwhile is not missing from it.
+        // Taken before the log is read, so that a token created in the meantime is not missed.
         let watched: Vec<TokenHash> = lock().keys().copied().collect();
         let known = self.refresh(self.seen())?;
         let gone = watched.iter().filter(|hash| find(&known, hash).is_none());
@@ -334,15 +334,15 @@ impl TokenCache {
         Ok(())
     }
 
-    /// Whose token this is, as far as is known without asking the store.
+    /// The owner of this token, if it is cached.
     pub(crate) fn remembered(&self, secret: &str) -> Option<Owner> {
         let seen = self.seen();
         let fresh = seen.at.is_some_and(|at| at.elapsed() < TOKEN_FRESH);
         find(&seen.known, &hash(secret)).filter(|_| fresh)
     }
 
-    /// Whose token this is, by the store. A token nobody remembers may have been made a moment
-    /// ago; one that is remembered may have been revoked.
+    /// The owner of this token, according to the store. An unknown token may have just been
+    /// created; a known one may have been revoked.
     pub(crate) fn looked_up(&self, secret: &str) -> Result<Option<Owner>, sessions::Error> {
         Ok(find(&self.refresh(self.seen())?, &hash(secret)))
     }
@@ -367,7 +367,7 @@ impl TokenCache {
     }
 }
 
-/// Compares with every token, so that the time it takes reveals nothing.
+/// Compares with every token, so that the duration reveals nothing.
 fn find(known: &[Known], hash: &[u8; 32]) -> Option<Owner> {
     let mut found = None;
     for known in known {

@@ -1,4 +1,4 @@
-//! A turn as HTTP shows it: one answer at its end, or a stream of what happens.
+//! A turn over HTTP: one response at its end, or a stream of events.
 
 use axum::response::Response;
 use rethread_agent::host::{EndedTurn, StartedTurn};
@@ -13,9 +13,9 @@ use crate::quotas::Stream;
 use crate::sse;
 use crate::state::Caller;
 
-/// How a stream writes what happens.
+/// How a stream writes events.
 pub(crate) trait Wording: Send + 'static {
-    /// An event as it is sent, if it is.
+    /// An event as it is sent, or `None` if it is not sent.
     fn event(&self, event: &Event) -> Option<Value>;
 
     /// The last lines of the stream.
@@ -23,7 +23,7 @@ pub(crate) trait Wording: Send + 'static {
 }
 
 impl Caller {
-    /// Runs a turn and waits for it. It continues when the caller disconnects.
+    /// Runs a turn and waits for it. It continues if the client disconnects.
     pub(crate) async fn run_turn(
         &self,
         target: Target,
@@ -42,7 +42,7 @@ impl Caller {
         Ok((session, outcome?))
     }
 
-    /// Runs a turn and streams what happens. It continues when the caller disconnects.
+    /// Runs a turn and streams its events. It continues if the client disconnects.
     pub(crate) async fn stream_turn(
         &self,
         stream: Stream,
@@ -64,7 +64,7 @@ impl Caller {
                 }
             }
             let (session, outcome) = caller.ended(started).await;
-            // The answer has begun with a 200, so the line about the request says nothing of this.
+            // The response has begun with a 200, so the log line of the request does not show this.
             if let Err(problem) = &outcome {
                 caller.log_failure(session, problem);
             }
@@ -75,7 +75,7 @@ impl Caller {
         Ok(response)
     }
 
-    /// A turn that its client has not named is called by its request.
+    /// A turn that its client has not named is identified by its request.
     fn named(&self, options: TurnOptions) -> TurnOptions {
         let name = options.name.or_else(|| Some(self.request.to_string()));
         TurnOptions { name, ..options }

@@ -1,7 +1,7 @@
-//! Who may talk to the bot, and whose sessions they mean.
+//! Who may use the bot, and which owner's sessions they use.
 //!
-//! Nobody may who is not on the list. A private chat belongs to its person, a group to itself; the
-//! owner never comes from anything that is said.
+//! Only people on the list can use the bot. A private chat belongs to its person, a group to
+//! itself; the owner never depends on the content of a message.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -11,16 +11,16 @@ use rethread_core::{Key, Owner, SessionId};
 use crate::limits::{OFFERS_MAX, STRANGERS_MAX};
 use crate::update::{Chat, IncomingUpdate};
 
-/// Who may talk to the bot.
+/// Who may use the bot.
 #[derive(Clone, Debug, Default)]
 pub struct People {
-    /// Their numbers, as Telegram knows them.
+    /// Their Telegram user ids.
     pub allowed: BTreeSet<u64>,
-    /// Whose sessions a person means in their own chat, where not their own.
+    /// The owner whose sessions a person uses in their private chat, if it is not their own.
     pub owners: BTreeMap<u64, Owner>,
 }
 
-/// Whose sessions are meant, and what this chat calls its own.
+/// The owner of a chat, and the key of its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChatOwner {
     pub(crate) owner: Owner,
@@ -28,8 +28,8 @@ pub(crate) struct ChatOwner {
 }
 
 impl People {
-    /// Where this was said, if the sender is allowed. `home` is the chat whose sessions it has:
-    /// itself, or for a supergroup the group it was.
+    /// The owner and key of a chat, if the sender is allowed. `home` is the chat whose sessions it
+    /// has: itself, or for a supergroup the group it was.
     pub(crate) fn place(&self, incoming: &IncomingUpdate, home: i64) -> Option<ChatOwner> {
         if !self.allowed.contains(&incoming.user) {
             return None;
@@ -37,32 +37,33 @@ impl People {
         let Chat { group, .. } = incoming.chat;
         let named = format!("telegram:{home}");
         let key = Key::new(named.clone()).expect("a number is visible");
-        // In a chat of their own, the number of the chat is that of the person.
+        // In a private chat, the id of the chat is that of the person.
         let mapped = self.owners.get(&incoming.user).filter(|_| !group).cloned();
         let owner = mapped.unwrap_or_else(|| Owner::new(named).expect("a number is visible"));
         Some(ChatOwner { owner, key })
     }
 }
 
-/// Imported sessions whose person was offered to turn tools on. It is offered once by each process
-/// below an answer, and whenever someone asks how things are.
+/// Imported sessions in which turning tools on was offered. Each process offers it once below an
+/// answer, and whenever someone asks for the status.
 #[derive(Default)]
 pub(crate) struct Offered(Mutex<HashSet<SessionId>>);
 
 impl Offered {
-    /// Whether it is to be offered now.
+    /// Whether to offer it now.
     pub(crate) fn first(&self, session: SessionId) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.len() < OFFERS_MAX && known.insert(session)
     }
 }
 
-/// Strangers who have been answered. Only this process remembers them: nothing of theirs is stored.
+/// Strangers who have been answered. They are remembered by this process only: nothing of theirs is
+/// stored.
 #[derive(Default)]
 pub(crate) struct Strangers(Mutex<HashSet<u64>>);
 
 impl Strangers {
-    /// Whether this one is to be answered now.
+    /// Whether to answer this one now.
     pub(crate) fn meet(&self, user: u64) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.len() < STRANGERS_MAX && known.insert(user)

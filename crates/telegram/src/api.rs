@@ -1,7 +1,7 @@
-//! Telegram's Bot API, asked over this program's own client.
+//! A client of Telegram's Bot API.
 //!
-//! The token is part of every address. So no error made here contains an address, and the token is
-//! removed from what Telegram says before that is passed on. Nothing is retried here.
+//! The token is part of every URL. So no error made here contains a URL, and the token is removed
+//! from Telegram's messages before they are passed on. Nothing is retried here.
 
 use std::time::Duration;
 
@@ -19,37 +19,37 @@ use crate::wire::{
     SendMessage, Sent, SetMyCommands, User,
 };
 
-/// Where Telegram is.
+/// The default URL.
 pub const DEFAULT_URL: &str = "https://api.telegram.org";
 
-/// Why Telegram did not do something.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// The address is invalid.
+    /// The URL is invalid.
     #[error("the address of the Bot API is not an http or https address")]
     BadAddress,
-    /// It said no.
+    /// Telegram refused.
     #[error("Telegram says {code}: {what}")]
     Refused {
-        /// The number of the error.
+        /// The error code.
         code: u64,
-        /// What it said.
+        /// Telegram's description.
         what: String,
-        /// How long it wants to be left alone.
+        /// How long to wait before the next call.
         wait: Option<Duration>,
-        /// The group is a supergroup now, of this number.
+        /// The group is a supergroup now, with this id.
         moved: Option<i64>,
     },
-    /// No answer came.
+    /// There was no response.
     #[error("Telegram cannot be reached: {what}")]
     Unreachable {
         /// What happened.
         what: String,
     },
-    /// A file is longer than one a bot is given.
+    /// A file is larger than what bots may download.
     #[error("the file is over {} MB", FILE_BYTES_MAX >> 20)]
     TooLarge,
-    /// The response is not a valid one.
+    /// The response is invalid.
     #[error("Telegram's answer cannot be read: {what}")]
     Nonsense {
         /// What is wrong with it.
@@ -58,7 +58,7 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// The number of the error, where Telegram gave one.
+    /// The error code, if Telegram gave one.
     pub(crate) fn code(&self) -> Option<u64> {
         match self {
             ApiError::Refused { code, .. } => Some(*code),
@@ -66,12 +66,12 @@ impl ApiError {
         }
     }
 
-    /// Whether Telegram said this.
+    /// Whether Telegram's description contains this.
     pub(crate) fn says(&self, words: &str) -> bool {
         matches!(self, ApiError::Refused { what, .. } if what.to_lowercase().contains(words))
     }
 
-    /// The number the group has now, where it became a supergroup.
+    /// The new id of the group, if it became a supergroup.
     pub(crate) fn moved(&self) -> Option<i64> {
         match self {
             ApiError::Refused { moved, .. } => *moved,
@@ -79,7 +79,7 @@ impl ApiError {
         }
     }
 
-    /// How long Telegram wants to be left alone.
+    /// How long Telegram wants the bot to wait.
     pub(crate) fn wait(&self) -> Option<Duration> {
         match self {
             ApiError::Refused { wait, .. } => *wait,
@@ -88,7 +88,7 @@ impl ApiError {
     }
 }
 
-/// A way to Telegram for one bot.
+/// The API for one bot.
 pub(crate) struct Api {
     client: Client,
     base: Url,
@@ -112,7 +112,7 @@ struct Parameters {
 }
 
 impl Api {
-    /// A way to the API at `url`.
+    /// The API at `url`.
     pub(crate) fn new(url: &str, token: BotToken) -> Result<Api, ApiError> {
         let base = Url::parse(&format!("{}/", url.trim().trim_end_matches('/')))
             .ok()
@@ -127,7 +127,7 @@ impl Api {
         self.ask("getMe", &serde_json::json!({}), ANSWER_TIME_MAX).await
     }
 
-    /// Updates from `offset` on, each by itself: one that cannot be read does not lose the others.
+    /// Updates from `offset` on, each parsed separately: an invalid one does not lose the others.
     pub(crate) async fn updates(
         &self,
         offset: Option<i64>,
@@ -166,7 +166,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// [`ApiError::TooLarge`], also where Telegram does not say so before.
+    /// [`ApiError::TooLarge`], also if Telegram did not give the size before.
     pub(crate) async fn file(&self, id: &str) -> Result<Vec<u8>, ApiError> {
         let params = GetFile { file_id: id };
         let file: FileInfo = self.ask("getFile", &params, ANSWER_TIME_MAX).await?;
@@ -217,7 +217,7 @@ impl Api {
     ) -> Result<T, ApiError> {
         let body = serde_json::to_vec(params).map_err(|error| self.nonsense(error.to_string()))?;
         let asked = async {
-            // Joined as text: the colon of a token would make a scheme of what is before it.
+            // Joined as text: in a URL, the colon of a token would end a scheme.
             let mut url = self.base.clone();
             url.set_path(&format!("{}{}", self.base.path(), self.token.path(method)));
             let request = self.client.post(url).header("content-type", "application/json");
@@ -240,7 +240,7 @@ impl Api {
 
     fn read<T: DeserializeOwned>(&self, status: u16, bytes: &[u8]) -> Result<T, ApiError> {
         let Ok(wire) = serde_json::from_slice::<Wire<'_>>(bytes) else {
-            // Something between us and Telegram answers with pages of its own.
+            // A proxy may answer with pages of its own.
             return match status {
                 200..300 => Err(self.nonsense("it is not JSON".into())),
                 _ => Err(ApiError::Refused {
@@ -276,15 +276,14 @@ impl Api {
     }
 }
 
-/// Whether a path is one below the folder of the bot: what comes from outside never leads
-/// elsewhere.
+/// Whether a path is below the folder of the bot: untrusted input must not lead elsewhere.
 fn is_below(path: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     path.split('/')
         .all(|part| !part.is_empty() && !part.chars().all(|c| c == '.') && part.chars().all(plain))
 }
 
-/// What went wrong at the bottom, without the address it went wrong at.
+/// The root cause of an error, without its URL.
 fn innermost(error: reqwest::Error) -> String {
     use std::error::Error;
     let error = error.without_url();

@@ -13,21 +13,21 @@ use crate::markup::Rich;
 use crate::send::Waits;
 use crate::update::SentFile;
 
-/// What became of a file.
+/// The result of fetching a file.
 pub(crate) enum Taken {
-    /// It is kept with the session, and these are the blocks of its message.
+    /// It is stored with the session, and these are the blocks of its message.
     Stored {
         /// What it is.
         blocks: Vec<Block>,
-        /// Why the model does not see it.
+        /// Why the model is not sent it.
         unseen: Option<Rich>,
     },
-    /// It cannot be had, and this is why.
+    /// It is not available, for this reason.
     Refused(Rich),
 }
 
 impl UpdateHandler {
-    /// Fetches a file and keeps it with a session.
+    /// Fetches a file and stores it with a session.
     pub(crate) async fn take_file(
         &self,
         session: SessionId,
@@ -101,7 +101,7 @@ fn named(name: Option<&str>) -> &str {
     name.filter(|name| !name.is_empty()).unwrap_or("without a name")
 }
 
-/// A text file as the model sees it: before what the person wrote.
+/// A text file as the model sees it: before the person's text.
 fn quoted(name: Option<&str>, text: &str) -> Block {
     let shown = &text[..text.floor_char_boundary(TEXT_FILE_BYTES_MAX)];
     let cut = match shown.len() < text.len() {

@@ -1,4 +1,4 @@
-//! The bot: what it needs, how it starts, and how it polls for updates.
+//! The bot: its settings, how it starts, and how it polls for updates.
 
 use std::sync::Arc;
 
@@ -24,50 +24,50 @@ use crate::token::BotToken;
 use crate::update::{IncomingUpdate, Me, UpdateKind};
 use crate::wire::{BotCommand, SetMyCommands, Update};
 
-/// Where it is said what goes wrong: a line, without its end. It never holds the token, nor
-/// anything a person or a model said.
+/// Receives error messages: one line each, without a line end. They never contain the token, nor
+/// any text of a person or a model.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Everything the bot needs.
+/// The settings of the bot.
 pub struct BotSettings {
-    /// Where the Bot API is.
+    /// The URL of the Bot API.
     pub url: String,
-    /// The secret of the bot.
+    /// The bot token.
     pub token: BotToken,
-    /// Who may talk to it.
+    /// Who may use it.
     pub people: People,
     /// The host that runs its turns.
     pub host: Host,
-    /// Where it is said what goes wrong.
+    /// Receives error messages.
     pub warn: Warn,
 }
 
 /// Why the bot cannot start, or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum BotError {
-    /// Telegram does not know the bot, or the address is invalid.
+    /// Telegram does not know the bot, or the URL is invalid.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The store refused.
+    /// The store failed.
     #[error(transparent)]
     Sessions(#[from] sessions::Error),
-    /// Another process has this bot.
+    /// Another process runs this bot.
     #[error("another process is running this bot ({holder})")]
     Held {
         /// Who.
         holder: String,
     },
-    /// It was stopped before it was open.
+    /// It was stopped before it was ready.
     #[error("stopped before Telegram was reached")]
     Stopped,
 }
 
-/// A bot that knows who it is and has not begun to answer.
+/// A bot that is ready to answer.
 pub struct Bot {
     state: Arc<BotState>,
 }
 
-/// What everything here works with.
+/// The state shared by all handlers.
 pub(crate) struct BotState {
     pub(crate) api: Arc<Api>,
     pub(crate) post: Post,
@@ -76,16 +76,16 @@ pub(crate) struct BotState {
     pub(crate) people: People,
     pub(crate) strangers: Strangers,
     pub(crate) host: Host,
-    /// The agents whose model can be asked.
+    /// The agents whose model is available.
     pub(crate) agents: Vec<Agent>,
     pub(crate) warn: Warn,
-    /// What is being answered, and can be stopped.
+    /// The running turns, so that they can be stopped.
     pub(crate) running: Running,
-    /// Imported sessions whose person was offered to turn tools on, by this process.
+    /// Imported sessions in which this process offered to turn tools on.
     pub(crate) offered: Offered,
     queues: Fifo<i64>,
     room: Semaphore,
-    /// Something was dealt with.
+    /// Notified when an update was handled.
     handled: Notify,
     tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -94,8 +94,8 @@ pub(crate) struct BotState {
 }
 
 impl BotSettings {
-    /// Asks Telegram who the bot is, and takes its inbox. A network that is not there yet is waited
-    /// for until `stop`.
+    /// Asks Telegram for the bot's identity, and takes its inbox. Waits for the network until
+    /// `stop`.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl BotSettings {
     }
 }
 
-/// Asks until there is an answer. What Telegram refuses for good ends it.
+/// Retries until there is a response. A permanent refusal by Telegram ends it.
 async fn who_am_i(api: &Api, warn: &Warn, stop: &CancellationToken) -> Result<Me, BotError> {
     let mut waits = Waits::default();
     loop {
@@ -161,13 +161,13 @@ async fn who_am_i(api: &Api, warn: &Warn, stop: &CancellationToken) -> Result<Me
 }
 
 impl Bot {
-    /// What people call it, such as `@thread_bot`.
+    /// Its user name, such as `@thread_bot`.
     pub fn name(&self) -> String {
         format!("@{}", self.state.me.username)
     }
 
-    /// Answers until it is stopped; then gives running turns 25 seconds to end. What has not ended
-    /// by then continues after the next start.
+    /// Answers until it is stopped; then gives running turns 25 seconds to finish. Anything
+    /// unfinished continues after the next start.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl Bot {
         let Bot { state } = self;
         let menu = state.clone();
         state.tasks.spawn(async move { menu.show_menu().await });
-        // What the last process left comes first: it was said first.
+        // Updates that the last process left come first: they are older.
         for incoming in state.inbox.pending() {
             state.clone().dispatch(incoming);
         }
@@ -198,15 +198,15 @@ impl Bot {
     }
 }
 
-/// Enough of an update to know which one it is.
+/// The id of an update, to identify one that cannot be parsed.
 #[derive(Deserialize)]
 struct Numbered {
     update_id: i64,
 }
 
 impl BotState {
-    /// Asks for updates, for ever. One is confirmed, by asking for what follows it, only when it
-    /// is in the inbox.
+    /// Polls for updates, forever. An update is confirmed, by asking for the ones after it, only
+    /// when it is in the inbox.
     async fn listen(self: Arc<BotState>) {
         let mut offset = None;
         let mut waits = Waits::default();
@@ -223,8 +223,8 @@ impl BotState {
                 }
             };
             waits.reset();
-            // An answer without updates confirms all before. From there on Telegram is asked
-            // without an offset, because after a quiet week its numbers begin somewhere else.
+            // A response without updates confirms all before. After that, Telegram is asked without
+            // an offset, because after a quiet week its update ids start somewhere else.
             let last = updates.iter().filter_map(|raw| number(raw)).max();
             let incoming: Vec<IncomingUpdate> =
                 updates.iter().filter_map(|raw| self.parse_update(raw)).collect();
@@ -238,7 +238,7 @@ impl BotState {
         let update: Update = match serde_json::from_str(raw.get()) {
             Ok(update) => update,
             Err(_) => {
-                // Of a kind nobody here knows: it is confirmed with the others.
+                // An unknown kind: it is confirmed with the others.
                 (self.warn)(&format!("update {:?} cannot be read and is skipped", number(raw)));
                 return None;
             }
@@ -251,12 +251,12 @@ impl BotState {
         None
     }
 
-    /// Whose sessions are meant, if the sender is allowed.
+    /// The owner and key of a chat, if the sender is allowed.
     pub(crate) fn place(&self, incoming: &IncomingUpdate) -> Option<ChatOwner> {
         self.people.place(incoming, self.inbox.home(incoming.chat.id))
     }
 
-    /// Answers a stranger, once, in one line. Nothing is stored, here or later.
+    /// Answers a stranger, once, in one line. Nothing is stored, now or later.
     fn turn_away(self: &Arc<BotState>, incoming: IncomingUpdate) {
         let state = self.clone();
         let answer_now = self.strangers.meet(incoming.user);
@@ -275,7 +275,7 @@ impl BotState {
         });
     }
 
-    /// Puts updates on disk, with retries for as long as it takes, and begins to handle them.
+    /// Writes updates to disk, retrying as long as necessary, and starts to handle them.
     async fn add_updates(self: &Arc<BotState>, incoming: Vec<IncomingUpdate>) {
         let mut waits = Waits::default();
         while let Err(error) = self.follow_moves(&incoming).await {
@@ -295,8 +295,8 @@ impl BotState {
         }
     }
 
-    /// Groups that became supergroups keep their sessions: the first word about it counts. Of a
-    /// group in which nobody talked to the bot nothing is noted.
+    /// Groups that became supergroups keep their sessions: the first notification counts. For a
+    /// group that never used the bot, nothing is recorded.
     async fn follow_moves(&self, incoming: &[IncomingUpdate]) -> Result<(), sessions::Error> {
         for moved in incoming {
             let UpdateKind::Moved { from, to } = moved.what else { continue };
@@ -312,7 +312,7 @@ impl BotState {
         Ok(())
     }
 
-    /// Notes that a group became a supergroup, unless that has sessions of its own.
+    /// Records that a group became a supergroup, unless that has its own sessions.
     pub(crate) async fn moved(&self, from: i64, to: i64) -> Result<(), sessions::Error> {
         match self.has_session(to).await? {
             true => Ok(()),
@@ -328,10 +328,10 @@ impl BotState {
         self.host.handle(owner).run(move |sessions| Ok(sessions.resolve(&key)?.is_some())).await
     }
 
-    /// Deals with one update after those before it in the same chat, beside those of others. What
-    /// is about a running turn does not wait for it.
+    /// Handles an update after earlier ones of the same chat, in parallel with other chats. Updates
+    /// about a running turn do not wait for it.
     fn dispatch(self: Arc<BotState>, incoming: IncomingUpdate) {
-        // What may wait is bounded for all chats together.
+        // The queue of all chats together is bounded.
         let home = self.inbox.home(incoming.chat.id);
         let ticket = match incoming.is_urgent() {
             true => None,
@@ -382,8 +382,8 @@ impl BotState {
         }
     }
 
-    /// Says that the store refused, and waits a little. If it refuses because another process has
-    /// taken over, everything ends.
+    /// Reports an error of the store, and waits a little. If another process has taken over, the
+    /// bot stops.
     async fn pause(&self, error: &sessions::Error, waits: &mut Waits) {
         (self.warn)(&format!("{error}; retrying"));
         if matches!(error, sessions::Error::Store(StoreError::StaleFence { .. })) {
@@ -396,7 +396,7 @@ impl BotState {
         }
     }
 
-    /// Shows the commands in Telegram's menu. Without it they can be typed as well.
+    /// Shows the commands in Telegram's menu. They work without it too.
     async fn show_menu(&self) {
         let command = |(name, what): &(&'static str, &'static str)| BotCommand {
             command: name,
@@ -413,7 +413,7 @@ fn number(raw: &RawValue) -> Option<i64> {
     serde_json::from_str::<Numbered>(raw.get()).ok().map(|update| update.update_id)
 }
 
-/// What is wrong, and what to do about it where a person can.
+/// What is wrong, and what to do about it, if a person can do anything.
 fn described(failed: &ApiError) -> String {
     match failed.code() {
         Some(409) => format!("{failed} (another program asks for the updates of this bot)"),

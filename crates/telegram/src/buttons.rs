@@ -12,34 +12,34 @@ use crate::wire::{InlineKeyboardButton, InlineKeyboardMarkup};
 /// Characters of a button's text: more are cut off by a phone.
 const TEXT_CHARS_MAX: usize = 48;
 
-/// What pressing a button means.
+/// The action of a button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Press {
     /// Open this session.
     Open(SessionId),
     /// Start from the summary of this session.
     Resume(SessionId),
-    /// Ask whether this session is to be deleted.
+    /// Ask whether to delete this session.
     AskDelete(SessionId),
     /// Delete this session.
     Delete(SessionId),
-    /// Remove this session for good.
+    /// Erase this session.
     Erase(SessionId),
-    /// Bring this session back from the trash.
+    /// Restore this session from the trash.
     Undelete(SessionId),
     /// Show more sessions to open, resume or delete.
     More(Purpose, Cursor),
-    /// Show what was said before this entry; with what was cleared, or without.
+    /// Show the history before this entry; with cleared messages, or without.
     History { session: SessionId, before: u64, all: bool },
-    /// Have the agent of this mark answer.
+    /// Use the agent with this mark.
     Agent(u64),
-    /// Work in the folder of this mark.
+    /// Work in the folder with this mark.
     Workspace(u64),
-    /// The agent that is here now continues this session.
+    /// Let the current agent continue this session.
     Accept(SessionId),
     /// Turn tools on in this imported session.
     Trust(SessionId),
-    /// Leave everything as it is.
+    /// Change nothing.
     Nothing,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// What pressing the button of a session means.
+    /// The action of a session's button in this list.
     pub(crate) fn press(self, session: SessionId) -> Press {
         match self {
             Purpose::Open => Press::Open(session),
@@ -97,7 +97,7 @@ impl Press {
         data
     }
 
-    /// What was pressed. It comes from outside: anything else means nothing.
+    /// The action of a button. It is untrusted input: anything else is ignored.
     pub(crate) fn read(data: &str) -> Option<Press> {
         let (kind, rest) = data.split_once(':')?;
         let id = |text: &str| text.parse().ok().map(SessionId);
@@ -155,7 +155,7 @@ impl Buttons {
         self
     }
 
-    /// As Telegram takes them.
+    /// In Telegram's form.
     pub(crate) fn markup(&self) -> Option<InlineKeyboardMarkup<'_>> {
         if self.0.is_empty() {
             return None;

@@ -1,8 +1,8 @@
-//! What can be sent beside talking: the same verbs as at every door.
+//! Commands: the same verbs as in every interface.
 //!
-//! A verb that changes something first notes the state of the chat
-//! ([`Before`](crate::inbox::Before)). If it is found begun and not ended, the current state of the
-//! chat shows whether it was done.
+//! A verb that changes something first records the state of the chat
+//! ([`Before`](crate::inbox::Before)). If it was started and not completed, comparing with the
+//! current state shows whether it was done.
 
 use rethread_agent::agents::Agent;
 use rethread_agent::host::Decision;
@@ -19,12 +19,11 @@ use crate::limits::LIST_ROWS;
 use crate::markup::Rich;
 use crate::texts::{self, count};
 
-/// What came of a verb: what to say. Errors are said as well; only those of the inbox are errors
-/// here.
+/// The reply of a verb. Errors are part of the reply; only those of the inbox are errors here.
 type Said = Result<Reply, UpdateError>;
 
 impl UpdateHandler {
-    /// Does what a command says.
+    /// Runs a command.
     pub(crate) async fn command(&self, text: &str, pending: &Pending) -> Said {
         let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let (name, rest) = (name.to_lowercase(), rest.trim());
@@ -94,7 +93,7 @@ impl UpdateHandler {
         Ok(texts::start(&format!("@{}", self.state.me.username), &model).into())
     }
 
-    /// The person agrees that the agent that is here now continues a session.
+    /// The person agrees that the current agent continues a session.
     async fn accept(&self, id: SessionId) -> Said {
         let session = self.with(move |sessions| sessions.get(id)).await?;
         if let Decision::AskFirst(changed) = self.handle.decide(&session) {
@@ -105,7 +104,7 @@ impl UpdateHandler {
         Ok(Rich::default().bold(agent).and(" answers from now on. Send your message again.").into())
     }
 
-    /// The session that was named.
+    /// The selected session.
     async fn selected(&self, selector: &str) -> Result<SessionId, UpdateError> {
         let selector = selector.to_owned();
         Ok(self.with(move |sessions| sessions.select(&selector)).await?)
@@ -118,7 +117,7 @@ impl UpdateHandler {
         };
         let (before, again) = self.begin(pending).await?;
         if !(again && self.chat_state().await?.session != before.session) {
-            // The folder goes along.
+            // The folder is kept.
             let current = self.current().await?;
             let mut new = self.viewer(current.as_ref()).await?.responder.new_session();
             new.name = name;
@@ -171,7 +170,7 @@ impl UpdateHandler {
         if !(again && self.chat_state().await?.session != before.session) {
             let (id, key) = (found.await?, self.key.clone());
             self.with(move |sessions| {
-                // An archived session comes back.
+                // An archived session is unarchived.
                 let id = sessions.thread(id)?.session().id();
                 sessions.bind(&key, id)
             })
@@ -227,7 +226,7 @@ impl UpdateHandler {
         self.continued("Compacted", id, compacted).await
     }
 
-    /// What a compact or a resume came to.
+    /// The result of a compact or a resume.
     async fn continued(
         &self,
         verb: &str,
@@ -279,7 +278,7 @@ impl UpdateHandler {
         Ok(Rich::plain(format!("Undid the {}. ", origin.as_str())).join(self.here().await?).into())
     }
 
-    /// The session of this chat that was deleted last, while the chat has no other.
+    /// The session of this chat that was deleted last, as long as the chat has no other.
     async fn deleted_here(&self) -> Result<Option<SessionId>, UpdateError> {
         let key = self.key.clone();
         let trashed = self.with(|sessions| sessions.trashed()).await?;
@@ -287,7 +286,7 @@ impl UpdateHandler {
         Ok(found.map(|session| session.id()))
     }
 
-    /// Brings a session back from the trash.
+    /// Restores a session from the trash.
     async fn undelete(&self, id: SessionId) -> Said {
         let restored = self.with(move |sessions| sessions.restore_from_trash(id)).await;
         let session = match restored {
@@ -462,14 +461,14 @@ impl UpdateHandler {
             Ok(()) | Err(sessions::Error::Store(StoreError::NotFound { .. })) => {}
             Err(error) => return Err(error.into()),
         }
-        // What was said in it is not to stay in the inbox either.
+        // Its messages must not stay in the inbox either.
         self.state.inbox.rotate().await?;
         let buttons = Buttons::default().row("Undo", Press::Undelete(id));
         let text = Rich::plain("It is in the trash. /sessions shows the others.");
         Ok(Reply { text, buttons })
     }
 
-    /// Removes a session and every word of it.
+    /// Erases a session with all of its text.
     async fn erase(&self, id: SessionId) -> Said {
         match self.with(move |sessions| sessions.erase(id)).await {
             Ok(()) | Err(sessions::Error::Store(StoreError::NotFound { .. })) => {}
@@ -479,7 +478,7 @@ impl UpdateHandler {
         Ok(Rich::plain("It is erased. /sessions shows the others.").into())
     }
 
-    /// Where the person is now.
+    /// The current session of the chat.
     async fn here(&self) -> Result<Rich, UpdateError> {
         Ok(match self.current().await? {
             Some(session) => texts::here(&session),
@@ -487,7 +486,7 @@ impl UpdateHandler {
         })
     }
 
-    /// Shows that something is being done while it takes its time.
+    /// Shows "typing" during a slow operation.
     pub(crate) async fn typing<T>(&self, work: impl Future<Output = T>) -> T {
         let typing = async {
             let mut tick = tokio::time::interval(crate::limits::TYPING_EVERY);
@@ -503,15 +502,15 @@ impl UpdateHandler {
     }
 }
 
-/// One session as the text of a button.
+/// The text of a session's button.
 fn row(session: &Session) -> String {
     let about = session.title().unwrap_or_else(|| session.header.name.to_string());
     let day = session.last_activity_at.strftime("%b %-d");
     format!("{day} · {} · {about}", session.tally.messages)
 }
 
-/// An error of a verb is said to the person; one that has to do with the store as a whole is not
-/// theirs, and is tried again.
+/// An error of a verb is reported to the person; one that affects the whole store is not, and is
+/// retried.
 fn said(done: Said) -> Said {
     match done {
         Err(UpdateError::Sessions(error)) if !crate::question::is_passing(&error) => {

@@ -1,8 +1,8 @@
-//! Handling one update, from the step where the last try ended.
+//! Handles one update, starting after the last completed step.
 //!
-//! Every step is noted before the next one, and looks at the notes first. So this may be begun
-//! again at any time, by this process or by one that comes after it: what is done is not done
-//! twice, and what is not done is done.
+//! Every step is recorded before the next one, and checks the records first. So handling can be
+//! restarted at any time, by this process or a later one: completed steps are not repeated, and the
+//! others are done.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::send::Undelivered;
 use crate::texts;
 use crate::update::{IncomingUpdate, UpdateKind};
 
-/// Why something was not dealt with to its end.
+/// Why an update was not completely handled.
 #[derive(Debug)]
 pub(crate) enum UpdateError {
     /// The bot is stopping; the next process continues.
     Stopping,
-    /// The store refused.
+    /// The store failed.
     Sessions(sessions::Error),
-    /// Nobody can answer.
+    /// There is no one to answer.
     Refused(Refusal),
 }
 
@@ -56,24 +56,24 @@ impl From<sessions::Error> for UpdateError {
     }
 }
 
-/// One update, and everything that handling it takes.
+/// One update, and everything that handling it needs.
 pub(crate) struct UpdateHandler {
     pub(crate) state: Arc<BotState>,
     pub(crate) incoming: IncomingUpdate,
     pub(crate) key: Key,
-    /// That of the user whose sessions are meant.
+    /// The handle of the owner.
     pub(crate) handle: Handle,
 }
 
 impl UpdateHandler {
-    /// Nothing, for a user who was removed from the allow list since.
+    /// `None` for a user who was removed from the allow list in the meantime.
     pub(crate) fn new(state: Arc<BotState>, incoming: IncomingUpdate) -> Option<UpdateHandler> {
         let ChatOwner { owner, key } = state.place(&incoming)?;
         let handle = state.host.handle(owner);
         Some(UpdateHandler { state, incoming, key, handle })
     }
 
-    /// Deals with it.
+    /// Handles it.
     pub(crate) async fn run(&self) -> Result<(), UpdateError> {
         let Some(pending) = self.state.inbox.get(self.incoming.update) else { return Ok(()) };
         let reply = match (&pending.reply, &self.incoming.what) {
@@ -91,7 +91,7 @@ impl UpdateHandler {
                 self.noted(self.press(data, &pending).await?).await?
             }
             (None, UpdateKind::Wordless) => texts::wordless().into(),
-            // It was noted when the update arrived.
+            // It was recorded when the update arrived.
             (None, UpdateKind::Moved { .. }) => {
                 return Ok(self.state.inbox.done(self.incoming.update).await?);
             }
@@ -104,8 +104,8 @@ impl UpdateHandler {
         Ok(reply)
     }
 
-    /// Says it, in as many messages as it takes, continuing where the last try ended; then it is
-    /// done.
+    /// Sends a reply, in as many messages as necessary, continuing after the last one that was
+    /// sent; then the update is done.
     pub(crate) async fn deliver(
         &self,
         pending: &Pending,
@@ -120,11 +120,11 @@ impl UpdateHandler {
         for (index, part) in parts.iter().enumerate() {
             let buttons = if index == last { &reply.buttons } else { &none };
             let known = match (&self.incoming.what, pending.sent.get(index)) {
-                // What a button does is shown where the button was.
+                // The result of a button replaces the message with the button.
                 (UpdateKind::Pressed { data, .. }, None) if last == 0 && in_place(data) => {
                     Some(self.incoming.message)
                 }
-                // Of messages that were sent only the first can be an unfinished one.
+                // Of the messages that were sent, only the first can be an unfinished one.
                 (_, Some(_)) if index > 0 => continue,
                 (_, Some(message)) => Some(*message),
                 (_, None) => None,
@@ -139,7 +139,7 @@ impl UpdateHandler {
                     self.state.inbox.sent(self.incoming.update, message).await?;
                 }
                 Ok(_) => {}
-                // Nobody is there to hear the rest either.
+                // The rest could not be delivered either.
                 Err(Undelivered::Never | Undelivered::Moved(_)) => break,
                 Err(Undelivered::Stopping) => return Err(UpdateError::Stopping),
             }
@@ -147,7 +147,7 @@ impl UpdateHandler {
         Ok(self.state.inbox.done(self.incoming.update).await?)
     }
 
-    /// Says one part: in place of a message that is there, or in a new one.
+    /// Sends one part: by editing an existing message, or as a new one.
     async fn say(
         &self,
         part: &Part,
@@ -160,22 +160,22 @@ impl UpdateHandler {
             match post.edit(incoming.chat, message, part, buttons).await {
                 Ok(()) => return Ok(message),
                 Err(Undelivered::Stopping) => return Err(Undelivered::Stopping),
-                // The person removed it, or it is too old to be changed, or the group moved.
+                // The person deleted it, or it is too old to be edited, or the group moved.
                 Err(Undelivered::Never | Undelivered::Moved(_)) => {}
             }
         }
         post.send(&incoming, part, buttons).await
     }
 
-    /// The update, in the chat as it is reached now.
+    /// The update, with the current id of its chat.
     pub(crate) fn addressed(&self) -> IncomingUpdate {
         let mut incoming = self.incoming.clone();
         incoming.chat.id = self.state.inbox.address(incoming.chat.id);
         incoming
     }
 
-    /// The state of the chat, noted before something is done in it; and whether an earlier try had
-    /// noted it already.
+    /// The state of the chat, recorded before something is changed; and whether an earlier attempt
+    /// had already recorded it.
     pub(crate) async fn begin(&self, pending: &Pending) -> Result<(Before, bool), UpdateError> {
         if let Some(before) = pending.before {
             return Ok((before, true));
@@ -207,7 +207,7 @@ impl UpdateHandler {
         .await
     }
 
-    /// Runs blocking work on the sessions that are meant.
+    /// Runs blocking work on the sessions of the owner.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         work: impl FnMut(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
@@ -215,7 +215,7 @@ impl UpdateHandler {
         self.handle.run(work).await
     }
 
-    /// What shows a session, or would run a new one that comes after it: its agent, in its folder.
+    /// The runner that shows a session, or would run a new one after it: its agent, in its folder.
     pub(crate) async fn viewer(&self, session: Option<&Session>) -> Result<Runner, UpdateError> {
         let (handle, session) = (self.handle.clone(), session.cloned());
         let runner = blocking(move || match session {
@@ -225,7 +225,7 @@ impl UpdateHandler {
         Ok(runner.await?)
     }
 
-    /// The folder of a runner, as people see it.
+    /// The folder of a runner, for display.
     pub(crate) fn folder(&self, runner: &Runner) -> String {
         match &runner.responder.workspace {
             Some(path) => self.state.host.workspaces().shown(&PathBuf::from(path)),
@@ -234,7 +234,7 @@ impl UpdateHandler {
     }
 }
 
-/// Whether the result of a button replaces the message it was below. A page of history does not:
+/// Whether the result of a button replaces the message with the button. A page of history does not:
 /// both are there to be read.
 fn in_place(data: &str) -> bool {
     !matches!(Press::read(data), Some(Press::History { .. }))

@@ -1,4 +1,4 @@
-//! `/history`: what was said, newest last, a page at a time.
+//! `/history`: the conversation, newest last, page by page.
 
 use rethread_core::{Body, Entry, Role, SessionId, Sessions, sessions};
 
@@ -29,7 +29,7 @@ impl UpdateHandler {
         }
     }
 
-    /// What was said before an entry, or until now; back to the last clear, or to the beginning.
+    /// The messages before an entry, or up to now; back to the last clear, or to the beginning.
     pub(crate) async fn history_of(
         &self,
         id: SessionId,
@@ -57,7 +57,7 @@ fn page(
         let entry = entry?;
         let Some(text) = shown(&entry) else { continue };
         units += text.units() + 2;
-        // One that is longer than a page is a page of its own.
+        // A message that is longer than a page is a page of its own.
         if units > room && !said.is_empty() {
             earlier = Some(entry.seq + 1);
             break;
@@ -88,7 +88,7 @@ fn page(
     Ok(Reply { text, buttons })
 }
 
-/// What people said to each other; what tools said is not part of it.
+/// The messages of people and models; tool output is left out.
 fn shown(entry: &Entry) -> Option<Rich> {
     let at = entry.at.strftime("%Y-%m-%d %H:%M");
     match &entry.body {
@@ -123,7 +123,7 @@ fn shown(entry: &Entry) -> Option<Rich> {
                 .and("\n")
                 .join(Rich::markdown(&restored.summary)),
         ),
-        // What is damaged, or was lost with a damaged log.
+        // An entry that is damaged, or was lost with a damaged log.
         Body::Unknown { kind, .. } if kind == "lost" => {
             Some(Rich::default().italic("— something here cannot be read —"))
         }

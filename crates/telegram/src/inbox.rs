@@ -1,13 +1,13 @@
 //! The inbox: updates that are not handled yet, on disk.
 //!
-//! An update is confirmed to Telegram only when it is here; from then on it is this log that knows
-//! it. Each step of handling it is noted before the next one: where it began, what is to be said,
-//! which messages were sent, that it is done. After a crash between any two of them, the next
-//! process continues after the last.
+//! An update is confirmed to Telegram only when it is in the inbox. Each step of handling it is
+//! recorded before the next one: where it began, what to send, which messages were sent, and that
+//! it is done. After a crash between any two steps, the next process continues after the last
+//! recorded one.
 //!
 //! The log belongs to a reserved owner, in the same store as everything else, and one process holds
-//! it. What people wrote is in it only until it is rotated, which happens whenever it has grown a
-//! little: then everything that is done is gone.
+//! its lease. Messages of people stay in it only until it is rotated, which happens whenever it has
+//! grown a little: completed updates are then removed.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ use crate::limits::{INBOX_ENTRIES_MAX, INBOX_IDLE_ENTRIES_MAX, INBOX_WAIT, SEEN_
 use crate::markup::Rich;
 use crate::update::IncomingUpdate;
 
-/// Whose log the inbox is. Nobody can talk to the bot as this owner.
+/// The owner of the inbox. Nobody can use the bot as this owner.
 pub const INBOX_OWNER: &str = "rethread:telegram";
 
 const INCOMING: &str = "telegram_heard";
@@ -37,18 +37,19 @@ const DONE: &str = "telegram_done";
 const CARRIED: &str = "telegram_carried";
 const MOVED: &str = "telegram_moved";
 
-/// The state of a chat before something was done in it. Comparing shows whether it was done.
+/// The state of a chat before something was changed. Comparing with it shows whether the change was
+/// made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Before {
     /// The session its key pointed at.
     pub(crate) session: Option<SessionId>,
-    /// How many entries that had.
+    /// The number of its entries.
     pub(crate) head: u64,
-    /// The clear that held in it.
+    /// The clear that was in effect.
     pub(crate) cleared: Option<u64>,
 }
 
-/// What is to be said.
+/// A reply to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reply {
     pub(crate) text: Rich,
@@ -76,10 +77,10 @@ pub(crate) struct Pending {
     pub(crate) sent: Vec<i32>,
 }
 
-/// What the log comes to.
+/// The contents of the log.
 #[derive(Default)]
 struct State {
-    /// By the order they came in.
+    /// In the order they arrived.
     pending: BTreeMap<u64, Pending>,
     next: u64,
     places: BTreeMap<u32, u64>,
@@ -92,7 +93,7 @@ struct State {
 
 /// The updates that are not handled yet.
 pub(crate) struct Inbox {
-    /// That of the reserved owner.
+    /// The handle of the reserved owner.
     handle: Handle,
     key: Key,
     held: tokio::sync::Mutex<Option<LeasedThread>>,
@@ -100,11 +101,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Opens the inbox of a bot, after the process that has it now.
+    /// Opens the inbox of a bot, and waits for the process that has it now.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`] if that one does not let go; otherwise I/O errors.
+    /// [`StoreError::Held`] if that process does not release it; otherwise I/O errors.
     pub(crate) async fn open(
         host: &Host,
         bot: u64,
@@ -125,12 +126,12 @@ impl Inbox {
         Ok(inbox)
     }
 
-    /// Everything that is pending, in the order it came.
+    /// All pending updates, in the order they arrived.
     pub(crate) fn pending(&self) -> Vec<IncomingUpdate> {
         self.state().pending.values().map(|pending| pending.incoming.clone()).collect()
     }
 
-    /// What is pending in the chat of this home, in the order it came.
+    /// The pending updates of the chat with this home, in the order they arrived.
     pub(crate) fn pending_in(&self, home: i64) -> Vec<IncomingUpdate> {
         let state = self.state();
         let here = |incoming: &&IncomingUpdate| state.home(incoming.chat.id) == home;
@@ -142,14 +143,14 @@ impl Inbox {
         self.state().home(chat)
     }
 
-    /// Where a chat is reached now: a group that became a supergroup, there.
+    /// The current id of a chat: for a group that became a supergroup, that one's.
     pub(crate) fn address(&self, chat: i64) -> i64 {
         let state = self.state();
         let moved = state.moved.iter().find(|(_, from)| **from == chat);
         moved.map_or(chat, |(to, _)| *to)
     }
 
-    /// Notes that a group became a supergroup: it keeps its sessions. Said again, it changes
+    /// Records that a group became a supergroup, which keeps its sessions. Repeating this changes
     /// nothing.
     pub(crate) async fn moved(&self, from: i64, to: i64) -> Result<(), sessions::Error> {
         let known = from == to || self.state().moved.contains_key(&to);
@@ -159,12 +160,12 @@ impl Inbox {
         }
     }
 
-    /// How much is pending.
+    /// The number of pending updates.
     pub(crate) fn count(&self) -> usize {
         self.state().pending.len()
     }
 
-    /// How far this update was dealt with; nothing once it is done.
+    /// How far this update was handled; `None` once it is done.
     pub(crate) fn get(&self, update: u32) -> Option<Pending> {
         let state = self.state();
         state.places.get(&update).and_then(|place| state.pending.get(place)).cloned()
@@ -184,22 +185,22 @@ impl Inbox {
         Ok(incoming)
     }
 
-    /// Notes the state in which handling of an update began.
+    /// Records the state in which handling of an update began.
     pub(crate) async fn begun(&self, update: u32, before: Before) -> Result<(), sessions::Error> {
         self.note(BEGUN, &json!({ "update": update, "before": before })).await
     }
 
-    /// Notes what is to be said.
+    /// Records a reply to send.
     pub(crate) async fn reply(&self, update: u32, reply: &Reply) -> Result<(), sessions::Error> {
         self.note(REPLY, &json!({ "update": update, "reply": reply })).await
     }
 
-    /// Notes that a message was sent.
+    /// Records that a message was sent.
     pub(crate) async fn sent(&self, update: u32, message: i32) -> Result<(), sessions::Error> {
         self.note(SENT, &json!({ "update": update, "message": message })).await
     }
 
-    /// Notes that an update is dealt with.
+    /// Records that an update is done.
     pub(crate) async fn done(&self, update: u32) -> Result<(), sessions::Error> {
         self.note(DONE, &json!({ "update": update })).await?;
         let (entries, idle) = {
@@ -212,7 +213,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Lets go of the inbox, so that another process need not wait.
+    /// Releases the inbox, so that another process does not have to wait.
     pub(crate) async fn close(&self) -> Result<(), sessions::Error> {
         match self.held.lock().await.take() {
             Some(held) => held.give_back().await,
@@ -246,8 +247,8 @@ impl Inbox {
         self.handle.run(move |sessions| gone(sessions.erase(before))).await
     }
 
-    /// Removes logs of this bot that a process left when it was killed during a rotation. One
-    /// without a key may be what another bot is starting at this moment.
+    /// Removes logs of this bot that were left by a process that was killed during a rotation. One
+    /// without a key may be in use by another bot that is starting.
     async fn sweep(&self, current: SessionId) -> Result<(), sessions::Error> {
         let (handle, ours) = (self.handle.clone(), a_log(&self.key).profile.description);
         blocking(move || {
@@ -258,7 +259,7 @@ impl Inbox {
                     && session.header.profile.description == ours
                 {
                     match handle.call(|sessions| sessions.erase(id)) {
-                        // Someone is at it; the next to open this inbox looks again.
+                        // Someone is using it; the next process that opens this inbox checks again.
                         Err(sessions::Error::Store(StoreError::Held { .. })) => {}
                         deleted => gone(deleted)?,
                     }
@@ -375,7 +376,7 @@ impl State {
         self.moved.get(&chat).copied().unwrap_or(chat)
     }
 
-    /// The first word about a move counts: it is where the sessions are.
+    /// The first notification about a move counts: it says where the sessions are.
     fn follow_move(&mut self, Moved { from, to }: Moved) {
         let home = self.home(from);
         if home != to {
@@ -396,7 +397,7 @@ impl State {
     }
 }
 
-/// A new log. It says whose it is, because it has its key only once it holds everything.
+/// A new log. It records its bot, because it gets its key only once it is complete.
 fn a_log(key: &Key) -> New {
     let profile = Profile { description: Some(key.to_string()), ..Profile::default() };
     New { profile, ..New::default() }
@@ -415,7 +416,7 @@ fn read(sessions: &Sessions, id: SessionId) -> Result<State, sessions::Error> {
     Ok(state)
 }
 
-/// What is not there any more is gone as it should be.
+/// It is fine if it was already removed.
 fn gone(deleted: Result<(), sessions::Error>) -> Result<(), sessions::Error> {
     match deleted {
         Err(sessions::Error::Store(StoreError::NotFound { .. })) => Ok(()),

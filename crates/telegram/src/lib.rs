@@ -1,16 +1,16 @@
-//! Sessions over Telegram: one for each person, kept for ever.
+//! The Telegram bot: one session for each person, kept permanently.
 //!
-//! An update walks down: `bot.rs` asks Telegram for updates, `update.rs` says what one means,
-//! `allow_list.rs` who may send it and whose sessions they mean, and `inbox.rs` puts it on disk
-//! before it is confirmed. `handle_update.rs` handles it, in order in each chat and beside the
-//! others: a question is a turn of the owner's [`Handle`](rethread_agent::Handle) (`question.rs`,
-//! with what was sent along: `attachment.rs`), anything else a verb (`commands.rs`, `history.rs`,
-//! `status.rs`). The reply becomes parts that Telegram takes
-//! (`markup/`), which `send.rs` delivers.
+//! The path of an update: `bot.rs` polls Telegram for updates, `update.rs` interprets them,
+//! `allow_list.rs` checks the sender and finds the owner, and `inbox.rs` writes it to disk before
+//! it is confirmed. `handle_update.rs` handles it, in order within a chat and in parallel with
+//! other chats: a question is a turn of the owner's [`Handle`](rethread_agent::Handle)
+//! (`question.rs`, with attachments: `attachment.rs`), anything else a verb (`commands.rs`,
+//! `history.rs`, `status.rs`). The reply is split into parts that Telegram accepts (`markup/`),
+//! which `send.rs` delivers.
 //!
-//! It never stores anything of a stranger, never leaves the folders it was given, and never shows
-//! its token. It says nothing about exactly-once that does not hold: `docs/telegram.md` says where
-//! Telegram itself leaves a gap. Every limit is in [`limits`].
+//! It never stores anything from a stranger, never leaves the folders it was given, and never shows
+//! its token. `docs/telegram.md` says what is guaranteed about delivery, and where Telegram itself
+//! leaves a gap. Every limit is in [`limits`].
 
 mod allow_list;
 mod api;

@@ -1,35 +1,35 @@
-//! Every limit of this door: a number, its unit, and why it is that number.
+//! Every limit of the Telegram bot: a number, its unit, and why it is that number.
 
 use std::time::Duration;
 
-/// UTF-16 units of one message, formatting not counted: Telegram takes no more.
+/// UTF-16 units of one message, formatting not counted: Telegram's limit.
 pub const MESSAGE_UNITS_MAX: usize = 4_096;
 
 /// Bytes of the data of a button: Telegram's limit.
 pub const BUTTON_BYTES_MAX: usize = 64;
 
-/// Updates asked for at once: Telegram gives no more.
+/// Updates requested at once: Telegram's limit.
 pub const UPDATES_MAX: u32 = 100;
 
-/// Seconds Telegram holds a question for updates open while there are none. Long enough that an
-/// idle bot asks about once a minute, short enough for any network on the way.
+/// Seconds that a long poll stays open while there are no updates. Long enough that an idle bot
+/// asks about once a minute, short enough for any network on the way.
 pub const POLL_SECONDS: u32 = 50;
 
-/// How long an answer to anything else may take.
+/// Timeout of any other call.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes of an answer. A hundred updates of the longest messages are a tenth of it.
+/// Bytes of a response. A hundred updates with the longest messages are a tenth of it.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Updates that may wait to be worked on. More are left with Telegram, which keeps them for a day.
+/// Length of the queue of updates. The others stay with Telegram, which keeps them for a day.
 pub const PENDING_MAX: usize = 1_000;
 
-/// Turns that run at once, of everybody. A turn mostly waits for a model; each holds the end of a
-/// log and a reply, well below a megabyte.
+/// Concurrent turns, in total. A turn mostly waits for a model; each holds the end of a log and a
+/// reply, well below a megabyte.
 pub const TURNS_MAX: usize = 64;
 
-/// Update ids that are remembered, so that one delivered twice is handled once. Telegram repeats at
-/// most what it gave and was not confirmed, a hundred.
+/// Update ids that are remembered, so that one delivered twice is handled once. Telegram repeats
+/// only what was not confirmed, at most a hundred.
 pub const SEEN_MAX: usize = 4_096;
 
 /// Entries of the inbox before it is rotated.
@@ -38,41 +38,40 @@ pub const INBOX_ENTRIES_MAX: u64 = 2_000;
 /// The same, at a moment when nothing is pending: what people wrote is not kept there for long.
 pub const INBOX_IDLE_ENTRIES_MAX: u64 = 200;
 
-/// How long a new process waits for the one before it to let go of the inbox. A process that shuts
-/// down takes [`GRACE`] at most.
+/// How long a new process waits for the previous one to release the inbox. A process that shuts
+/// down takes at most [`GRACE`].
 pub const INBOX_WAIT: Duration = Duration::from_secs(30);
 
-/// Messages and edits in a second, to all chats together: Telegram allows about thirty.
+/// Messages and edits per second, to all chats together: Telegram allows about thirty.
 pub const SENDS_PER_SECOND: u32 = 25;
 
-/// How far a draft may lag behind that rate before it is dropped: the next one shows more anyway.
+/// How late a draft may be at that rate before it is dropped: the next one shows more anyway.
 pub const DRAFT_BEHIND_MAX: Duration = Duration::from_millis(500);
 
-/// Time between two edits of a reply that is being written, with one person: Telegram allows
-/// about one message a second in a chat.
+/// Time between two edits of a draft in a private chat: Telegram allows about one message a second
+/// in a chat.
 pub const DRAFT_EVERY: Duration = Duration::from_millis(1_500);
 
 /// The same in a group, where twenty a minute are allowed.
 pub const DRAFT_EVERY_IN_GROUP: Duration = Duration::from_secs(4);
 
-/// How long a reply may take before its beginning is shown: most are complete by then, and are
-/// sent once.
+/// How long a reply may take before a draft is shown: most are complete by then, and are sent once.
 pub const DRAFT_AFTER: Duration = Duration::from_millis(1_200);
 
-/// Characters a draft has at the least; fewer say nothing.
+/// Minimum length of a draft in characters; shorter ones say nothing.
 pub const DRAFT_CHARS_MIN: usize = 24;
 
-/// How often it is said that the bot is typing: Telegram shows it for five seconds.
+/// How often "typing" is sent: Telegram shows it for five seconds.
 pub const TYPING_EVERY: Duration = Duration::from_secs(4);
 
-/// First wait after an answer that did not come; doubled each time, up to [`RETRY_WAIT_MAX`].
+/// First wait after a failed call; doubled each time, up to [`RETRY_WAIT_MAX`].
 pub const RETRY_WAIT: Duration = Duration::from_millis(500);
 
-/// Longest such wait: a bot is back within this after its network is.
+/// Longest such wait: a bot is back this soon after its network is.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Timeout for running turns when the bot shuts down. What has not ended then continues after the
-/// next start. Service managers wait ninety seconds before they kill.
+/// Timeout for running turns when the bot shuts down. Unfinished ones continue after the next
+/// start. Service managers wait ninety seconds before they kill a process.
 pub const GRACE: Duration = Duration::from_secs(25);
 
 /// Sessions shown in one list of buttons: more do not fit a phone.
@@ -81,8 +80,8 @@ pub const LIST_ROWS: usize = 8;
 /// Messages one page of `/history` may take.
 pub const HISTORY_PARTS_MAX: usize = 5;
 
-/// Strangers that are answered, each once, by one process. More are not answered: nobody shall use
-/// the bot to have messages sent.
+/// Strangers that one process answers, each once. More are not answered: nobody should be able to
+/// use the bot for sending messages.
 pub const STRANGERS_MAX: usize = 1_000;
 
 /// Characters of a name shown to a model. Telegram allows 64 for each half.
@@ -91,18 +90,18 @@ pub const NAME_CHARS_MAX: usize = 128;
 /// Bytes of a file with a token. One has about fifty.
 pub const TOKEN_FILE_BYTES_MAX: u64 = 4_096;
 
-/// Imported sessions whose person is offered below an answer to turn tools on, by one process.
-/// Later ones find the button in `/status`.
+/// Imported sessions in which one process offers, below an answer, to turn tools on. For later ones
+/// the button is in `/status`.
 pub const OFFERS_MAX: usize = 10_000;
 
 /// Characters of a question that `/status` shows.
 pub const STATUS_QUESTION_CHARS: usize = 80;
 
-/// Bytes of a file that is taken from Telegram: bots are given no more.
+/// Bytes of a file that is downloaded from Telegram: its limit for bots.
 pub const FILE_BYTES_MAX: u64 = 20 << 20;
 
-/// Bytes of a text file that a model is shown. It is about fifteen thousand tokens.
+/// Bytes of a text file that are sent to a model: about fifteen thousand tokens.
 pub const TEXT_FILE_BYTES_MAX: usize = 64 << 10;
 
-/// How long a file may take to come.
+/// Timeout for downloading a file.
 pub const FILE_TIME_MAX: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! Talking: a question, and its answer as it is written.
+//! Asks a question, and shows the answer while it is written.
 
 use std::time::Duration;
 
@@ -26,19 +26,19 @@ use crate::send::Draft;
 use crate::texts;
 use crate::update::SentFile;
 
-/// What an answer says when the model stopped before its end.
+/// The text of an answer if the model stopped before its end.
 const CUT_OFF: &str = "\n\n[The answer stops here: the model's limit was reached.]";
 
-/// What follows an answer that the person stopped.
+/// The note after an answer that the person stopped.
 const STOPPED: &str = "[stopped]";
 
-/// What follows the answer of a turn that was ended before the model was done.
+/// The note after the answer of a turn that was ended early.
 const CONTINUES: &str = "Any message continues.";
 
-/// What is asked, once it is known where.
+/// A question, once its session is known.
 struct Question {
     session: SessionId,
-    /// It is in the log here or after it, if it is.
+    /// The question is in the log at this position or after it, if it was stored.
     from: u64,
     incoming: Incoming,
     /// A note for the person, sent with the answer.
@@ -46,7 +46,7 @@ struct Question {
 }
 
 impl UpdateHandler {
-    /// Answers what was said, with what was sent along.
+    /// Answers a message, with its attachments.
     pub(crate) async fn talk(
         &self,
         text: &str,
@@ -57,8 +57,7 @@ impl UpdateHandler {
         self.reply_to(asked, pending).await
     }
 
-    /// Asks the last question again. One that was never answered is not asked twice: its turn
-    /// continues.
+    /// Asks the last question again. If it has no answer yet, its turn is continued instead.
     pub(crate) async fn retry(&self, pending: Pending) -> Result<(), UpdateError> {
         let asked = self.last_question(&pending).await;
         self.reply_to(asked, pending).await
@@ -81,7 +80,7 @@ impl UpdateHandler {
         self.deliver(&pending, &reply).await
     }
 
-    /// What is asked, or what to say instead.
+    /// The question, or a reply instead of an answer.
     async fn question(
         &self,
         text: &str,
@@ -115,7 +114,7 @@ impl UpdateHandler {
         }
     }
 
-    /// Stores what nobody here can answer: a file the model cannot see, without a word about it.
+    /// Stores a message that cannot be answered: a file the model cannot read, without a caption.
     async fn keep(&self, question: Question) -> Result<Reply, UpdateError> {
         let Question { session, incoming, note, .. } = question;
         let stored =
@@ -124,7 +123,7 @@ impl UpdateHandler {
         Ok(note.unwrap_or_default().and(" Write what you want to know.").into())
     }
 
-    /// The last question of this chat, as it was when this was asked for.
+    /// The last question of this chat at the time of the request.
     async fn last_question(
         &self,
         pending: &Pending,
@@ -146,8 +145,8 @@ impl UpdateHandler {
         Ok(Ok(Question { session, from, incoming, note: None }))
     }
 
-    /// The session it is said in, and where in it to look for what was said. It stays the same even
-    /// if the chat's key moves meanwhile.
+    /// The session of the question, and where in it to look for the question. It stays the same
+    /// even if the chat's key moves in the meantime.
     async fn session(&self, pending: &mut Pending) -> Result<(SessionId, u64), UpdateError> {
         if let Some(Before { session: Some(session), head, .. }) = pending.before
             && self.with(move |sessions| sessions.get(session)).await.is_ok()
@@ -205,7 +204,7 @@ impl UpdateHandler {
         Ok(reply)
     }
 
-    /// What is said when a turn came to its end.
+    /// The reply at the end of a turn.
     async fn answered(
         &self,
         session: SessionId,
@@ -234,7 +233,7 @@ impl UpdateHandler {
         }
     }
 
-    /// What was said, as it goes into the log. In a group it says who said it.
+    /// The message for the log. In a group it includes who wrote it.
     fn message(&self, text: &str, sent: Vec<Block>) -> Message {
         let from = self
             .incoming
@@ -245,8 +244,8 @@ impl UpdateHandler {
         Message::new(Role::User, from.into_iter().chain(sent).chain(text).collect())
     }
 
-    /// Runs the turn, and shows what is written while it is written. Nothing but `stop` stops it:
-    /// what does not end before the process does is continued by the next one.
+    /// Runs the turn, and shows drafts of the answer. Only `stop` stops it: what is unfinished when
+    /// the process ends is continued by the next one.
     async fn turn(
         &self,
         session: SessionId,
@@ -257,7 +256,7 @@ impl UpdateHandler {
         let (events, mut incoming) = Events::channel();
         let options = TurnOptions::default();
         let target = Target::Session(session);
-        // It runs while a draft is on its way.
+        // It runs while a draft is being sent.
         let started = match self.handle.start_turn(target, input, options, events).await {
             Ok(started) => started,
             Err(error) => return Ok(Err(error)),
@@ -288,7 +287,7 @@ impl UpdateHandler {
         Ok(started.ended().await.outcome)
     }
 
-    /// Shows how far an answer has come. Returns how long Telegram wants to be left alone.
+    /// Shows a draft of the answer. Returns how long Telegram wants the bot to wait.
     async fn show(
         &self,
         writing: &mut Writing,
@@ -320,13 +319,13 @@ impl UpdateHandler {
     }
 }
 
-/// What the question of this update is called in the log.
+/// The id in the log of the question of this update.
 fn question_id(update: u32) -> EntryId {
     EntryId::new(format!("tg:{update}")).expect("a valid id")
 }
 
 /// The last question since the last clear among the first `head` entries of a log, and whether it
-/// had no answer then.
+/// was unanswered then.
 fn last_question(
     sessions: &Sessions,
     session: SessionId,
@@ -346,9 +345,9 @@ fn last_question(
 #[derive(Default)]
 struct Writing {
     text: String,
-    /// The tool that is being used.
+    /// The tool that is running.
     tool: Option<String>,
-    /// Changes of it, and how many of them a draft has shown.
+    /// The number of its changes, and how many of them a draft has shown.
     seen: u64,
     shown: u64,
     last: Option<String>,
@@ -384,7 +383,7 @@ impl Writing {
     }
 }
 
-/// Why nobody answers, and what can be done about it. A question may have been `stored` before.
+/// Why there is no answer, and what to do about it. The question may have been `stored` before.
 pub(crate) fn refused(refusal: &Refusal, stored: bool) -> Reply {
     let kept = stored || matches!(refusal, Refusal::Abandoned);
     let next = match kept {
@@ -410,8 +409,8 @@ pub(crate) fn refused(refusal: &Refusal, stored: bool) -> Reply {
     Reply { text, buttons }
 }
 
-/// Whether the same may go well in a moment: the disk is full, or locked by another program, or the
-/// database is away.
+/// Whether a retry may succeed soon: the disk is full, or locked by another program, or the
+/// database cannot be reached.
 pub(crate) fn is_passing(error: &sessions::Error) -> bool {
     matches!(
         error,

@@ -1,8 +1,8 @@
-//! Getting messages to Telegram, at the pace it allows, for as long as it takes.
+//! Sends messages to Telegram, at the rate it allows, with retries.
 //!
-//! A message that matters is tried until Telegram takes it or says that it never will. When the
-//! answer to a try is lost, it is unknown whether Telegram took the message: it is sent again,
-//! because two are better than none. An edit may be repeated without harm.
+//! An important message is retried until Telegram accepts it or refuses it permanently. If the
+//! response is lost, it is unknown whether Telegram accepted the message: it is sent again, because
+//! a duplicate is better than a lost message. An edit can be repeated without harm.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,26 +24,26 @@ use crate::wire::{
 /// Why a message was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undelivered {
-    /// Telegram will never take it: the bot was blocked, the chat or the message is gone.
+    /// Telegram will never accept it: the bot was blocked, or the chat or the message is gone.
     Never,
-    /// The group is a supergroup now, of this number.
+    /// The group is a supergroup now, with this id.
     Moved(i64),
     /// The bot is stopping; it is delivered after the next start.
     Stopping,
 }
 
-/// What became of a draft.
+/// The result of sending a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Draft<T> {
     Shown(T),
-    /// Not now; and not before this time.
+    /// Not sent; try again after this time.
     Later(Duration),
 }
 
-/// Gets messages to Telegram.
+/// Sends messages to Telegram.
 pub(crate) struct Post {
     api: Arc<Api>,
-    /// When the next message may go.
+    /// When the next message may be sent.
     next: Mutex<Instant>,
     warn: Warn,
     stopping: CancellationToken,
@@ -54,7 +54,7 @@ impl Post {
         Post { api, next: Mutex::new(Instant::now()), warn, stopping }
     }
 
-    /// Sends a message, and returns what Telegram calls it.
+    /// Sends a message, and returns its id.
     pub(crate) async fn send(
         &self,
         incoming: &IncomingUpdate,
@@ -76,7 +76,7 @@ impl Post {
         }
     }
 
-    /// Makes a message say something else.
+    /// Edits a message.
     pub(crate) async fn edit(
         &self,
         chat: Chat,
@@ -100,7 +100,7 @@ impl Post {
         }
     }
 
-    /// Shows the beginning of a reply that is still being written, unless there is no room for it.
+    /// Sends the first draft of a reply, unless the rate limit is reached.
     pub(crate) async fn first_draft(&self, incoming: &IncomingUpdate, part: &Part) -> Draft<i32> {
         if !self.has_room() {
             return Draft::Later(DRAFT_BEHIND_MAX);
@@ -111,7 +111,7 @@ impl Post {
         }
     }
 
-    /// Shows more of a reply that is still being written, unless there is no room for it.
+    /// Updates the draft of a reply, unless the rate limit is reached.
     pub(crate) async fn draft(&self, chat: Chat, message: i32, part: &Part) -> Draft<()> {
         if !self.has_room() {
             return Draft::Later(DRAFT_BEHIND_MAX);
@@ -122,20 +122,21 @@ impl Post {
         }
     }
 
-    /// Says that the bot is typing. Nobody misses it if it is not shown.
+    /// Shows "typing". It does not matter if this fails.
     pub(crate) async fn typing(&self, chat: Chat) {
         let params =
             SendChatAction { chat_id: chat.id, message_thread_id: chat.topic, action: "typing" };
         drop(self.api.action(&params).await);
     }
 
-    /// Lets a button stop turning. Telegram forgets presses that are old; so it is tried once.
+    /// Answers a button press, which stops its spinner. Telegram drops old presses, so this is
+    /// tried once.
     pub(crate) async fn pressed(&self, query: &str, text: Option<&str>) {
         let params = AnswerCallbackQuery { callback_query_id: query, text };
         drop(self.api.answer(&params).await);
     }
 
-    /// Waits for the place of one message in what Telegram takes in a second.
+    /// Waits for a slot in the rate limit.
     async fn my_turn(&self) {
         let at = {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +147,7 @@ impl Post {
         tokio::time::sleep_until(at).await;
     }
 
-    /// Takes a place now, if there is one.
+    /// Takes a slot now, if there is one.
     fn has_room(&self) -> bool {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -157,7 +158,7 @@ impl Post {
         room
     }
 
-    /// Waits until it is worth trying again; or says that it never will be.
+    /// Waits before a retry; or reports that a retry is pointless.
     async fn again(&self, failed: &ApiError, waits: &mut Waits) -> Result<(), Undelivered> {
         if let Some(to) = failed.moved() {
             return Err(Undelivered::Moved(to));
@@ -174,12 +175,12 @@ impl Post {
     }
 }
 
-/// How long to wait before the next try.
+/// How long to wait before the next retry.
 #[derive(Default)]
 pub(crate) struct Waits(u32);
 
 impl Waits {
-    /// As long as Telegram says; else longer each time.
+    /// As long as Telegram says; otherwise longer each time.
     pub(crate) fn next(&mut self, failed: &ApiError) -> Duration {
         if let Some(asked) = failed.wait() {
             return asked;
@@ -205,7 +206,7 @@ fn message<'a>(
     styled: bool,
 ) -> SendMessage<'a> {
     let Chat { id, group, topic } = incoming.chat;
-    // In a group several people talk: a reply says whose question it answers.
+    // In a group, a reply shows which question it answers.
     let reply = group.then_some(ReplyParameters {
         message_id: incoming.message,
         allow_sending_without_reply: true,
@@ -229,8 +230,8 @@ fn edited<'a>(
     EditMessageText { chat_id: chat.id, message_id: message, content }
 }
 
-/// Telegram fetches what a link leads to when it shows a preview, so there are none: what a model
-/// writes must not make anyone request an address.
+/// Telegram fetches a link to show a preview, so previews are off: a model's text must not cause
+/// requests.
 fn content<'a>(part: &'a Part, buttons: &'a Buttons, styled: bool) -> Content<'a> {
     Content {
         text: if styled { &part.html } else { &part.plain },

@@ -1,4 +1,4 @@
-//! What is running in a chat: `/status`, `/stop`, and whether an imported session has tools.
+//! `/status` and `/stop`, and turning tools on in an imported session.
 
 use rethread_agent::blocking;
 use rethread_agent::host::{Decision, Stop};
@@ -14,7 +14,7 @@ use crate::texts::{self, count};
 use crate::update::{IncomingUpdate, UpdateKind};
 
 impl UpdateHandler {
-    /// Stops the answer that is being written. What waits is answered next.
+    /// Stops the current answer. Queued messages are answered next.
     pub(crate) async fn stop(&self) -> Result<Reply, UpdateError> {
         let waiting = self.before_this();
         let Some(first) = waiting.first() else { return self.stop_elsewhere().await };
@@ -36,7 +36,7 @@ impl UpdateHandler {
         .into())
     }
 
-    /// Stops a turn in this chat's session that was asked for elsewhere.
+    /// Stops a turn in this chat's session that was started elsewhere.
     async fn stop_elsewhere(&self) -> Result<Reply, UpdateError> {
         let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
         Ok(match self.handle.stop_turn(session.id(), None).await? {
@@ -54,7 +54,7 @@ impl UpdateHandler {
         .into())
     }
 
-    /// What runs and waits, who answers, where, and how full the context is.
+    /// What is running and queued, the agent, the folder, and how full the context is.
     pub(crate) async fn status(&self) -> Result<Reply, UpdateError> {
         let session = self.current().await?;
         let runner = self.viewer(session.as_ref()).await?;
@@ -94,7 +94,7 @@ impl UpdateHandler {
     }
 
     /// Earlier updates of this chat that are not handled yet: the first is being handled, the
-    /// others wait.
+    /// others are queued.
     fn before_this(&self) -> Vec<IncomingUpdate> {
         let home = self.state.inbox.home(self.incoming.chat.id);
         let pending = self.state.inbox.pending_in(home);
@@ -103,7 +103,7 @@ impl UpdateHandler {
         before.filter(|incoming| !incoming.is_urgent()).collect()
     }
 
-    /// Whether another program is in a turn of a session.
+    /// Whether another program is running a turn in a session.
     async fn held(&self, session: Option<&Session>) -> Result<bool, UpdateError> {
         let Some(id) = session.map(Session::id) else { return Ok(false) };
         match self.with(move |sessions| sessions.is_free(id)).await {
@@ -113,7 +113,7 @@ impl UpdateHandler {
         }
     }
 
-    /// Adds that tools are off in an imported session, with a button that turns them on.
+    /// Adds a note that tools are off in an imported session, with a button that turns them on.
     pub(crate) async fn with_offer(
         &self,
         text: Rich,
@@ -126,7 +126,7 @@ impl UpdateHandler {
         Ok(Reply { text, buttons: offer(session.id()) })
     }
 
-    /// The format a session was imported from, where its tools are off for that reason.
+    /// The format a session was imported from, if its tools are off because of that.
     pub(crate) async fn untrusted(&self, session: &Session) -> Option<String> {
         session.header.imported.as_ref()?;
         let (handle, session) = (self.handle.clone(), session.clone());
@@ -137,7 +137,7 @@ impl UpdateHandler {
         .await
     }
 
-    /// The person turns tools on in an imported session. That is remembered.
+    /// Turns tools on in an imported session, permanently.
     pub(crate) async fn trust(&self, id: SessionId) -> Result<Reply, UpdateError> {
         let session = self.with(move |sessions| sessions.get(id)).await?;
         if session.header.imported.is_none() {

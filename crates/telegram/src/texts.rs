@@ -1,4 +1,4 @@
-//! What the bot says by itself, in one place.
+//! All texts of the bot, in one place.
 
 use rethread_core::{Session, sessions};
 
@@ -25,7 +25,7 @@ pub(crate) const COMMANDS: [(&str, &str); 17] = [
     ("delete", "move a session to the trash"),
 ];
 
-/// What a person sees first.
+/// The greeting.
 pub(crate) fn start(bot: &str, model: &str) -> Rich {
     Rich::plain("This is ")
         .bold(bot)
@@ -39,7 +39,7 @@ pub(crate) fn start(bot: &str, model: &str) -> Rich {
         .and(" lists the commands.")
 }
 
-/// What can be sent.
+/// The text of `/help`.
 pub(crate) fn help() -> Rich {
     let mut text = Rich::plain("Send a message to get an answer, or a command:\n");
     for (name, what) in COMMANDS.iter().filter(|(name, _)| *name != "start") {
@@ -59,28 +59,28 @@ pub(crate) fn stranger(user: u64) -> Rich {
         .and(".")
 }
 
-/// For a voice, a place or a sticker.
+/// For a voice message, a location or a sticker.
 pub(crate) fn wordless() -> Rich {
     Rich::plain("This bot reads only text, photos and documents. Please send one of those.")
 }
 
-/// For a command nobody knows.
+/// For an unknown command.
 pub(crate) fn unknown(name: &str) -> Rich {
     let name: String = name.chars().take(32).collect();
     Rich::plain("Unknown command ").code(format!("/{name}")).and(". /help lists the commands.")
 }
 
-/// For a chat in which nothing was said.
+/// For a chat without messages.
 pub(crate) fn nothing_yet() -> Rich {
     Rich::plain("No messages here yet. Send one to start a session; /sessions lists earlier ones.")
 }
 
-/// Where the person is now.
+/// The current session.
 pub(crate) fn here(session: &Session) -> Rich {
     Rich::plain("You are in ").join(called(session)).and(".")
 }
 
-/// What a session is called: its name, to be tapped and copied, or its title where nobody named it.
+/// A session's name, so that it can be tapped and copied, or its title if nobody named it.
 pub(crate) fn called(session: &Session) -> Rich {
     match session.title().filter(|_| session.header.name.is_automatic()) {
         Some(title) => Rich::default().bold(&title),
@@ -88,12 +88,12 @@ pub(crate) fn called(session: &Session) -> Rich {
     }
 }
 
-/// For a button whose time is over.
+/// For a button that has expired.
 pub(crate) fn stale() -> Rich {
     Rich::plain("This button no longer works. /help lists the commands.")
 }
 
-/// Something could not be done: what, and what to do next.
+/// An error: what happened, and what to do next.
 pub(crate) fn trouble(error: &sessions::Error) -> Rich {
     use rethread_core::StoreError;
     use rethread_core::sessions::{Error, SelectError};
@@ -109,7 +109,7 @@ pub(crate) fn trouble(error: &sessions::Error) -> Rich {
         _ => "The bot's log has details; no message is lost.",
     };
     let what = match error {
-        // Who holds it is the name of a process, and means nothing to a person far away.
+        // The holder is the name of a process, which means nothing to a person far away.
         Error::Store(StoreError::Held { .. }) => "The session is in use".into(),
         Error::NothingToUndo { .. } => "There is nothing to undo".into(),
         Error::GoneOn { .. } => "This session has been continued since it was started".into(),

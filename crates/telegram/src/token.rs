@@ -1,5 +1,4 @@
-//! The secret of a bot. It is part of every address that is asked, so it is kept from everything
-//! that could be printed.
+//! The bot token. It is part of every URL, so it is kept out of everything that could be printed.
 
 use std::fmt;
 use std::io::Read;
@@ -8,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::TOKEN_FILE_BYTES_MAX;
 
-/// What a text says in place of the secret.
+/// The placeholder for the token.
 const HIDDEN: &str = "[token]";
 
-/// The secret of a bot, as `@BotFather` gives it. It is never shown.
+/// The bot token, as `@BotFather` gives it. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BotToken(String);
 
-/// Why there is no token.
+/// Why a token cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BotTokenError {
-    /// It cannot be one.
+    /// It is not a valid token.
     #[error("this is not a bot token: digits, a colon, and letters")]
     Malformed,
     /// Its file cannot be read.
@@ -40,7 +39,7 @@ pub enum BotTokenError {
 }
 
 impl BotToken {
-    /// Takes over a token. Space around it is not part of it: it comes from files and terminals.
+    /// Parses a token. Space around it is ignored: it comes from files and terminals.
     ///
     /// # Errors
     ///
@@ -61,7 +60,7 @@ impl BotToken {
         }
     }
 
-    /// Reads a token from a file that nobody else can read.
+    /// Reads a token from a file that only its owner can read.
     ///
     /// # Errors
     ///
@@ -81,12 +80,12 @@ impl BotToken {
         BotToken::new(&text)
     }
 
-    /// The address of a method below that of an API.
+    /// The URL of a method.
     pub(crate) fn path(&self, method: &str) -> String {
         format!("bot{}/{method}", self.0)
     }
 
-    /// The text without the secret, should it ever be in one.
+    /// The text without the token, in case it contains it.
     pub(crate) fn hide_in(&self, text: &str) -> String {
         let secret = self.0.split_once(':').map_or(self.0.as_str(), |(_, secret)| secret);
         text.replace(&self.0, HIDDEN).replace(secret, HIDDEN)

@@ -1,22 +1,22 @@
-//! What an update says, to whom, and whether it is meant for the bot.
+//! Interprets updates: what was sent, where, and whether it is meant for the bot.
 //!
-//! Of an update only this is kept. In a group the bot is meant when it is mentioned, when a
-//! command carries its name, or when someone replies to it; everything else said there is not even
-//! looked at.
+//! Only this is kept of an update. In a group, a message is meant for the bot if it mentions the
+//! bot, if it is a command with the bot's name, or if it replies to the bot; all other messages are
+//! ignored.
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::NAME_CHARS_MAX;
 use crate::wire::{ChatKind, EntityKind, Message, PhotoSize, Update, User};
 
-/// Who the bot is.
+/// The bot's identity.
 #[derive(Clone, Debug)]
 pub(crate) struct Me {
     pub(crate) id: u64,
     pub(crate) username: String,
 }
 
-/// Where something was said.
+/// A chat, and a topic in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Chat {
     pub(crate) id: i64,
@@ -27,68 +27,68 @@ pub(crate) struct Chat {
     pub(crate) topic: Option<i32>,
 }
 
-/// Something meant for the bot.
+/// A message or an action meant for the bot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IncomingUpdate {
     pub(crate) update: u32,
     pub(crate) chat: Chat,
     pub(crate) user: u64,
-    /// What the person is called.
+    /// The sender's name.
     pub(crate) name: String,
-    /// The message it was said in, or whose button was pressed.
+    /// The message, or the one whose button was pressed.
     pub(crate) message: i32,
     pub(crate) what: UpdateKind,
 }
 
-/// What was said or done.
+/// The content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum UpdateKind {
     /// A text, or a command.
     Said(String),
-    /// A photo or a document, with what was written below it.
+    /// A photo or a document, with its caption.
     Sent {
         /// The caption; may be empty.
         text: String,
-        /// What was sent.
+        /// The file.
         file: SentFile,
     },
     /// A button was pressed.
     Pressed {
-        /// What Telegram calls the pressing.
+        /// The id of the press.
         query: String,
         /// The data of the button.
         data: String,
     },
-    /// A voice, a place: nothing with words.
+    /// A voice message, a location: nothing with text.
     Wordless,
-    /// A group became a supergroup, which has another number. Telegram says so in both.
+    /// A group became a supergroup, with another id. Telegram reports it in both.
     Moved {
-        /// The number it had.
+        /// The old id.
         from: i64,
-        /// The number it has.
+        /// The new id.
         to: i64,
     },
 }
 
-/// A file that Telegram keeps for the bot.
+/// A file stored by Telegram.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SentFile {
-    /// What Telegram calls it.
+    /// Its id.
     pub(crate) id: String,
-    /// What the person calls it; photos have no name.
+    /// Its name; photos have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// What the person's program says it is.
+    /// Its type, according to the sender's program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) media_type: Option<String>,
-    /// Bytes, where Telegram says so.
+    /// Its size in bytes, if Telegram gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<u64>,
 }
 
 impl IncomingUpdate {
-    /// The command it is, in small letters and without its slash.
+    /// The command, in lowercase and without its slash.
     pub(crate) fn command(&self) -> Option<String> {
         let UpdateKind::Said(text) = &self.what else { return None };
         let name = text.strip_prefix('/')?.split(char::is_whitespace).next()?;
@@ -104,12 +104,12 @@ impl IncomingUpdate {
         }
     }
 
-    /// Whether it is about what is running in the chat, and so does not wait for that to end.
+    /// Whether it is about the running turn, and so does not wait for it.
     pub(crate) fn is_urgent(&self) -> bool {
         self.command().is_some_and(|command| matches!(command.as_str(), "stop" | "status"))
     }
 
-    /// What this update says to the bot; nothing, if it is not meant.
+    /// The content of this update for the bot; `None` if it is not meant for it.
     pub(crate) fn of(update: Update, me: &Me) -> Option<IncomingUpdate> {
         if let Some(message) = update.message {
             return said(update.update_id, message, me);
@@ -158,7 +158,7 @@ fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
             .as_ref()
             .and_then(|replied| replied.from.as_ref())
             .is_some_and(|from| from.id == me.id);
-    // What names the bot is cut out, from the end, so that the places before it stay where they are.
+    // The bot's name is removed, from the end, so that earlier positions stay valid.
     let mut kept = units.clone();
     for entity in entities.iter().rev() {
         let start = entity.offset as usize;
@@ -204,7 +204,7 @@ fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
     Some(IncomingUpdate { update, chat, user, name, message, what })
 }
 
-/// The photo or document of a message. Of a photo, the largest size Telegram made.
+/// The photo or document of a message. For a photo, the largest size.
 fn file(message: &Message) -> Option<SentFile> {
     let area = |size: &&PhotoSize| u64::from(size.width) * u64::from(size.height);
     let photo = message.photo.iter().max_by_key(area);
@@ -229,12 +229,12 @@ fn chat(message: &Message) -> Chat {
     }
 }
 
-/// What a person is called, on one line. It is what they chose: anything.
+/// The sender's name, on one line. People can choose anything.
 fn name(user: &User) -> String {
     on_one_line(&format!("{} {}", user.first_name, user.last_name.as_deref().unwrap_or_default()))
 }
 
-/// A name without what is invisible and without brackets, which are ours.
+/// A name without invisible characters and without brackets, which have a meaning here.
 fn on_one_line(name: &str) -> String {
     let seen =
         name.chars().filter(|c| !rethread_core::name::is_invisible(*c) && !"[]".contains(*c));
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(group("hello", json!([])), None);
         assert_eq!(group("@other hello", mention(0, 6)), None);
         assert_eq!(group("@threadbot hello", mention(0, 10)).as_deref(), Some("hello"));
-        // Places are counted in UTF-16 units.
+        // Positions are counted in UTF-16 units.
         assert_eq!(group("🧵 @ThreadBot go", mention(3, 10)).as_deref(), Some("🧵  go"));
         assert_eq!(group("@ThreadBot", mention(0, 10)).as_deref(), Some("Wordless"));
         assert_eq!(group("x", mention(3, 600)), None, "a place outside of the text");

@@ -1,12 +1,12 @@
 //! The part of Telegram's Bot API that the bot uses, as it is on the wire.
 //!
-//! What is received lists only the fields that are read: everything else is ignored, so an update
-//! with a field, an entity or a kind of chat that is newer than this program is still read. What
-//! is sent leaves out absent fields.
+//! Received types list only the fields that are read: everything else is ignored, so an update with
+//! a field, an entity or a kind of chat that is newer than this program can still be read. Sent
+//! types leave out absent fields.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that happened, as `getUpdates` returns it.
+/// An update, as `getUpdates` returns it.
 #[derive(Deserialize)]
 pub(crate) struct Update {
     pub(crate) update_id: u32,
@@ -65,7 +65,7 @@ pub(crate) struct User {
     pub(crate) username: Option<String>,
 }
 
-/// A part of a text that means something; its place is counted in UTF-16 units.
+/// An entity: a part of a text with a meaning; its position is counted in UTF-16 units.
 #[derive(Deserialize)]
 pub(crate) struct MessageEntity {
     #[serde(rename = "type")]
@@ -111,14 +111,14 @@ pub(crate) struct CallbackQuery {
     pub(crate) data: Option<String>,
 }
 
-/// Where a file can be fetched.
+/// The path at which a file can be fetched.
 #[derive(Deserialize)]
 pub(crate) struct FileInfo {
     pub(crate) file_size: Option<u64>,
     pub(crate) file_path: Option<String>,
 }
 
-/// What a message that was sent is called.
+/// The id of a message that was sent.
 #[derive(Deserialize)]
 pub(crate) struct Sent {
     pub(crate) message_id: i32,

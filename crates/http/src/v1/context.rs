@@ -13,28 +13,27 @@ use crate::outgoing::keep;
 use crate::problem::Problem;
 use crate::state::Caller;
 
-/// The windows a context can be built for, in tokens: from one that holds a question to one that
-/// no model has.
+/// The allowed windows, in tokens: from one that fits a question to one larger than any model has.
 const WINDOW: std::ops::RangeInclusive<u64> = 256..=1_000_000_000;
 
-/// How the context is to be built.
+/// How to build the context.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct How {
-    /// `chat`, `editor`, `emacs`, `cli` or `bot`; the server's own when none is given.
+    /// `chat`, `editor`, `emacs`, `cli` or `bot`; the server's default if none is given.
     #[param(value_type = Option<shapes::Preset>, inline)]
     policy: Option<String>,
     /// Keep at most this many messages.
     #[param(minimum = 1)]
     max_history: Option<u32>,
-    /// The model it is for, as `provider/model`; the server's own when none is given.
+    /// The model it is for, as `provider/model`; the server's default if none is given.
     #[param(pattern = "^[^/]+/.")]
     model: Option<String>,
-    /// Tokens the model can see, its reply included.
+    /// Size of the context window in tokens, reply included.
     #[param(minimum = 256, maximum = 1_000_000_000)]
     window: Option<u64>,
-    /// What it was right after this entry; after the last one when none is given.
+    /// The context as it was right after this entry; after the last one if none is given.
     at: Option<u64>,
     /// Add one line per message, and what was cut and why.
     explain: Option<bool>,
@@ -63,7 +62,7 @@ pub(crate) async fn show(
         return Err(Problem::bad_request(what));
     }
     let runner = caller.viewer(id).await?;
-    // As where someone can be asked.
+    // As if someone could be asked.
     let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
     let tools = runner.offered(id, &options);
     let viewer = runner.responder;

@@ -20,11 +20,11 @@ use crate::problem::Problem;
 use crate::quotas::Stream;
 use crate::state::Caller;
 
-/// Entries read from the store at once, at most. One may have 16 MiB, and all of them are in
-/// memory before anybody knows how large they are.
+/// Entries read from the store at once, at most. One may have 16 MiB, and all of them are in memory
+/// before their size is known.
 const STEP_MAX: u64 = 8;
 
-/// Bytes of entries after which the next one is read alone.
+/// Bytes of entries after which the next one is read separately.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// Which entries.
@@ -32,10 +32,10 @@ const LARGE_BYTES: usize = 256 << 10;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Range {
-    /// The first entry; 0 when none is given.
+    /// The first entry; 0 if none is given.
     #[param(minimum = 0)]
     from: Option<u64>,
-    /// How many, at most 1,000. There may be fewer, where they are large: `next` says so.
+    /// How many, at most 1,000. There may be fewer if they are large: `next` says so.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
 }
@@ -68,10 +68,10 @@ pub(crate) async fn read(
     Ok((headers, Body::from_stream(run.stream(text, room, right))).into_response())
 }
 
-/// An entry's place, and the entry as JSON.
+/// The position of an entry, and the entry as JSON.
 pub(super) type Written = (u64, String);
 
-/// A run of entries, no larger than an answer may be, which is read in parts as they are sent.
+/// A run of entries, limited to the size of a response, which is read in parts as they are sent.
 struct Run {
     caller: Caller,
     id: SessionId,
@@ -83,7 +83,7 @@ struct Run {
     written: u64,
     /// No more entries come.
     ended: bool,
-    /// Not even the end of the answer.
+    /// The response is complete.
     done: bool,
 }
 
@@ -92,7 +92,7 @@ impl Run {
         self.ended || self.range.is_empty()
     }
 
-    /// The next part of the answer.
+    /// The next part of the response.
     async fn part(&mut self) -> Result<String, Problem> {
         let (id, range, left) = (self.id, self.range.clone(), ENTRIES_BYTES_MAX - self.bytes);
         let read = self.caller.with(move |sessions| {
@@ -105,7 +105,7 @@ impl Run {
         }
         let before = self.range.start;
         for (seq, entry) in read {
-            // An answer holds one entry, however large.
+            // A response has at least one entry, however large.
             if self.written > 0 && self.bytes + entry.len() > ENTRIES_BYTES_MAX {
                 break;
             }
@@ -128,8 +128,8 @@ impl Run {
         format!("],\"next\":{next},\"head\":{}}}", self.head)
     }
 
-    /// The whole answer, from its first part on. What cannot be read any more, or finds no room in
-    /// memory, ends it early: the request for `next` gets the error.
+    /// The whole response, starting with its first part. If entries cannot be read any more, or
+    /// there is no memory, it ends early: the request for `next` gets the error.
     fn stream(
         self,
         first: String,
@@ -142,7 +142,7 @@ impl Run {
             if let Some(first) = first {
                 return Some((Ok(first), (run, (None, room), right)));
             }
-            // The part before this one is sent.
+            // The previous part is sent.
             drop(room);
             if run.done {
                 return None;
@@ -168,8 +168,8 @@ impl Run {
     }
 }
 
-/// The entries of a range up to so many bytes, and at least one where there is one. No more are
-/// read once there are enough.
+/// The entries of a range up to this many bytes, and at least one if there is one. No more are read
+/// once there are enough.
 pub(super) fn in_steps<E>(
     range: std::ops::Range<u64>,
     most: usize,
@@ -198,8 +198,8 @@ pub(super) fn in_steps<E>(
     Ok(written)
 }
 
-/// Reads entries. Where one is damaged there is one of the kind `lost` in its place, so that a
-/// reader gets past it.
+/// Reads entries. A damaged one is replaced by one of the kind `lost`, so that a client gets past
+/// it.
 pub(super) fn read_around(
     sessions: &Sessions,
     id: SessionId,
@@ -217,16 +217,16 @@ pub(super) fn read_around(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Append {
-    /// The messages: all are stored, or none. Each is `{"role", "content"}`, content being a
-    /// string, a block or a list of blocks; an `id` makes it safe to send it again.
+    /// The messages: all are stored, or none. Each is `{"role", "content"}`, where the content is a
+    /// string, a block or a list of blocks; with an `id`, it can safely be sent again.
     #[schema(value_type = Vec<MessageIn>, min_items = 1)]
     messages: Vec<Message>,
-    /// How many entries the writer has seen. If the log has more by now, nothing is stored.
+    /// The number of entries the client has seen. If the log has more by now, nothing is stored.
     #[serde(default)]
     head: Option<u64>,
 }
 
-/// A message as it is sent.
+/// A message to append.
 #[derive(ToSchema)]
 #[schema(as = Message)]
 #[expect(dead_code, reason = "it describes what core reads")]
@@ -234,7 +234,7 @@ pub(crate) struct MessageIn {
     role: shapes::Role,
     /// A string, a block or a list of blocks.
     content: serde_json::Value,
-    /// Makes it safe to send it again.
+    /// Makes it safe to send the message again.
     id: Option<String>,
 }
 
@@ -281,13 +281,13 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// A message with its id: its own, or one made from the key of the request.
+/// A message with its id: its own, or one derived from the key of the request.
 pub(super) fn incoming(
     mut message: Message,
     repeatable: Option<&str>,
     index: usize,
 ) -> Result<Incoming, Problem> {
-    // The id belongs to the entry, not to what is said.
+    // The id belongs to the entry, not to the message.
     let given = message.extra.iter().position(|(key, _)| key == "id");
     let given = given.map(|index| message.extra.remove(index).1);
     let id = match given.map(|raw| serde_json::from_str::<Option<String>>(raw.get())) {

@@ -1,6 +1,6 @@
 //! The live tail of a session: every entry, once, in order, as it is written.
 //!
-//! The id of an event is the seq of its entry, and the log is the memory: a client that reconnects
+//! The id of an event is the seq of its entry, and the log is the buffer: a client that reconnects
 //! with `Last-Event-ID` continues after that entry, even if this server was restarted in between.
 
 use std::collections::VecDeque;
@@ -24,15 +24,15 @@ use crate::quotas::Stream;
 use crate::sse;
 use crate::state::Caller;
 
-/// The highest seq a client may name: the largest number that JSON keeps exactly.
+/// The highest seq a client may send: the largest number that JSON keeps exactly.
 const SEQ_MAX: u64 = 1 << 53;
 
-/// Where to begin.
+/// Where to start.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct From {
-    /// The first entry; those that are still to come when none is given.
+    /// The first entry; if none is given, only entries written from now on.
     #[param(minimum = 0)]
     from: Option<u64>,
 }
@@ -53,7 +53,7 @@ pub(crate) async fn follow(
     headers: HeaderMap,
     stream: Stream,
 ) -> Result<Response, Problem> {
-    // Listening comes before looking: nothing is written unheard in between.
+    // Subscribing comes before reading: nothing is written unnoticed in between.
     let subscriber = caller.state.store.subscribers().listen(id);
     let session = caller.with(move |sessions| sessions.get(id)).await?;
     let next = match (last_seen(&headers)?, from.from) {
@@ -70,7 +70,7 @@ pub(crate) async fn follow(
     })))
 }
 
-/// The last event a client has seen; -1 where it has seen none.
+/// The last event a client has seen; -1 if it has seen none.
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(given) = once(headers, "last-event-id")? else { return Ok(None) };
     match given.to_str().ok().and_then(|text| text.parse::<i64>().ok()) {
@@ -87,16 +87,16 @@ struct Tail {
     subscriber: Subscriber,
     next: u64,
     ready: VecDeque<Written>,
-    /// What is ready takes this, until it is sent.
+    /// The memory of what is ready to be sent.
     room: Option<HeldBytes>,
     begun: bool,
-    /// Held for as long as the stream is open.
+    /// Held while the stream is open.
     #[expect(dead_code, reason = "dropping it is what it is for")]
     stream: Stream,
 }
 
 impl Tail {
-    /// The next event, whenever it comes; nothing at the end.
+    /// The next event; `None` at the end.
     async fn event(&mut self) -> Option<Event> {
         if !std::mem::replace(&mut self.begun, true) {
             let before = self.next.checked_sub(1).map_or("-1".into(), |seq| seq.to_string());
@@ -113,10 +113,10 @@ impl Tail {
             }
             self.room = None;
             let (id, next) = (self.id, self.next);
-            // A session that was deleted, or a store that is gone, ends the stream.
+            // A deleted session, or a store that cannot be reached, ends the stream.
             let head = self.caller.with(move |sessions| Ok(sessions.get(id)?.tally.entries));
             if head.await.ok()? > next {
-                // If there is no room for what was written, it is sent later.
+                // If there is no memory for an entry, it is sent later.
                 let mut room = tokio::select! {
                     () = closing.cancelled() => return None,
                     room = self.caller.room_at_last() => room,

@@ -1,4 +1,4 @@
-//! Keys: what doors call a session.
+//! Keys: how clients find their sessions.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use crate::input::{Json, KeyPath};
 use crate::problem::Problem;
 use crate::state::Caller;
 
-/// Where a key is to point.
+/// The session to bind a key to.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bind {

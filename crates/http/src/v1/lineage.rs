@@ -29,7 +29,7 @@ pub(crate) async fn preview(caller: Caller, Id(id): Id) -> Result<Response, Prob
 
 /// Summarise a session and continue in a new one, which takes over its keys
 #[utoipa::path(post, path = "/v1/sessions/{id}/compact", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 201, description = "The new session", body = shapes::GoesOn)))]
+    responses((status = 201, description = "The new session", body = shapes::ContinuedSession)))]
 pub(crate) async fn compact(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let runner = caller.handle.runner_for(id).await?;
     let work = async move { runner.compact(id, SummaryMethod::Model, |_| {}).await };
@@ -39,17 +39,17 @@ pub(crate) async fn compact(caller: Caller, Id(id): Id) -> Result<Response, Prob
     }
 }
 
-/// How a session is resumed.
+/// Options of a resume.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Resume {
-    /// A key that points at the new session from now on.
+    /// A key to bind to the new session.
     key: Option<String>,
 }
 
 /// Start a new session from the summary of another
 #[utoipa::path(post, path = "/v1/sessions/{id}/resume", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = Resume, responses((status = 201, description = "The new session", body = shapes::GoesOn)))]
+    request_body = Resume, responses((status = 201, description = "The new session", body = shapes::ContinuedSession)))]
 pub(crate) async fn resume(
     caller: Caller,
     Id(id): Id,
@@ -64,21 +64,21 @@ pub(crate) async fn resume(
     }
 }
 
-/// How a fork is to be made.
+/// Options of a fork.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Fork {
-    /// The last entry to copy; all of them when none is given.
+    /// The last entry to copy; all of them if none is given.
     at: Option<u64>,
     /// The name of the copy.
     name: Option<String>,
-    /// Whether the keys move to the copy.
+    /// Whether the keys of the session are moved to the copy.
     take_keys: bool,
 }
 
-/// Copy a session into a new one, up to an entry, in whole rounds
+/// Copy a session into a new one, up to an entry, in complete rounds
 #[utoipa::path(post, path = "/v1/sessions/{id}/fork", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = Fork, responses((status = 201, description = "The copy", body = shapes::One)))]
+    request_body = Fork, responses((status = 201, description = "The copy", body = shapes::OneSession)))]
 pub(crate) async fn fork(
     caller: Caller,
     Id(id): Id,
@@ -108,7 +108,7 @@ pub(crate) async fn clear(caller: Caller, Id(id): Id) -> Result<Response, Proble
 
 /// Export a session as a transcript people can read
 ///
-/// It is generated while it is read, and counts as an open stream until then.
+/// It is generated while it is sent, and counts as an open stream until then.
 #[utoipa::path(get, path = "/v1/sessions/{id}/export", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Markdown", body = String, content_type = "text/markdown")))]
 pub(crate) async fn export(caller: Caller, Id(id): Id, right: Stream) -> Result<Response, Problem> {
@@ -126,23 +126,23 @@ pub(crate) async fn export(caller: Caller, Id(id): Id, right: Stream) -> Result<
     Ok((headers, Body::from_stream(parts)).into_response())
 }
 
-/// A transcript on its way. No thread waits for its client.
+/// A transcript that is being sent. No thread waits for its client.
 struct Export {
     caller: Caller,
-    /// Nothing once it has failed.
+    /// `None` after a failure.
     steps: Option<TranscriptSteps>,
-    /// What the last part takes in memory.
+    /// The memory of the last part.
     room: Option<HeldBytes>,
     #[expect(dead_code, reason = "it is counted while it is held")]
     right: Stream,
 }
 
 impl Export {
-    /// The next part. A transcript that breaks off must not look like one that is complete, so a
-    /// failure closes the connection.
+    /// The next part. A truncated transcript must not look complete, so a failure closes the
+    /// connection.
     async fn part(&mut self) -> Option<io::Result<Bytes>> {
         let mut steps = self.steps.take()?;
-        // The part before this one is sent.
+        // The previous part is sent.
         self.room = None;
         let made = async {
             let mut room = self.caller.room_at_last().await;

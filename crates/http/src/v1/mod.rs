@@ -1,4 +1,4 @@
-//! Every verb, one path each. Shapes are those the command line prints with `--json`.
+//! Every verb, one path each. The JSON is the same as with `--json` on the command line.
 
 pub(crate) mod context;
 pub(crate) mod entries;
@@ -15,13 +15,14 @@ pub(crate) mod turns;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Answers with JSON, written as it is: what was said keeps every digit.
+/// Responds with JSON, written as it is, so that numbers keep every digit.
 fn json(value: &impl Serialize) -> Response {
     let text = serde_json::to_string(value).expect("plain data is always valid JSON");
     ([("content-type", "application/json")], text).into_response()
 }
 
-/// A field that is there, even where it is null: `null` empties a field, absence leaves it.
+/// A field that is present, even if it is null: `null` empties a field, absence leaves it
+/// unchanged.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {

@@ -1,4 +1,4 @@
-//! Finding what was said, and who can answer.
+//! Search, and the list of agents.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ use crate::outgoing::keep;
 use crate::problem::Problem;
 use crate::state::Caller;
 
-/// Hits in a page when nobody asks for a number.
+/// Default number of hits in a page.
 const PAGE_HITS: u32 = 20;
 
-/// Hits that can be skipped. Nobody reads further; they would search for something else.
+/// How many hits can be skipped. Nobody reads further; they would search for something else.
 const SKIP_MAX: u32 = 100_000;
 
-/// What to look for.
+/// What to search for.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -32,7 +32,7 @@ pub(crate) struct Query {
     /// `limit`; `"token bucket"` in double quotes matches the phrase.
     #[param(min_length = 1, max_length = 1024)]
     q: String,
-    /// Only what was said then or later, in RFC 3339.
+    /// Only messages from then or later, in RFC 3339.
     since: Option<String>,
     /// Only sessions of this workspace.
     workspace: Option<String>,

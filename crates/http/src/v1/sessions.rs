@@ -14,7 +14,7 @@ use crate::outgoing::keep;
 use crate::problem::Problem;
 use crate::state::Caller;
 
-/// Sessions in a page when nobody asks for a number: what a screen shows.
+/// Default number of sessions in a page: what a screen shows.
 const PAGE_SESSIONS: u32 = 20;
 
 /// Which sessions.
@@ -63,30 +63,30 @@ pub(crate) async fn list(
     Ok(keep(json(&object), room))
 }
 
-/// What a new session is to be.
+/// A new session.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Create {
-    /// Its name; made from the time when none is given. A number is added if it is taken.
+    /// Its name; generated from the time if none is given. A number is added if it is taken.
     name: Option<String>,
     /// What it is about.
     description: Option<String>,
     /// The folder it is about.
     workspace: Option<String>,
-    /// Messages its context keeps, where the policy counts them.
+    /// How many messages its context keeps, if the policy limits them.
     #[schema(minimum = 1)]
     max_history: Option<u32>,
     /// Its agent, one of `/v1/agents`; the server's default agent if none is given.
     agent: Option<String>,
-    /// The system message it begins with; that of its agent when none is given.
+    /// Its system message; that of its agent if none is given.
     system: Option<String>,
-    /// A key that points at it from now on.
+    /// A key to bind to it.
     key: Option<String>,
 }
 
 /// Start a session
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = Create,
-    responses((status = 201, description = "The new session", body = shapes::One)))]
+    responses((status = 201, description = "The new session", body = shapes::OneSession)))]
 pub(crate) async fn create(
     caller: Caller,
     MaybeJson(create, _room): MaybeJson<Create>,
@@ -110,7 +110,7 @@ pub(crate) async fn create(
         ..New::default()
     };
     let session = caller.with(move |sessions| sessions.create(&new, key.as_ref())).await?;
-    // The keys of a session are stored beside it; the created session is read back as it is.
+    // The keys of a session are stored separately, so the created session is read back.
     let id = session.id();
     let session = caller.with(move |sessions| sessions.get(id)).await?;
     let body = json(&serde_json::json!({ "session": session }));
@@ -118,7 +118,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, place, body).into_response())
 }
 
-/// The folder a session is about is shown in lists, so nothing in it may drive a terminal.
+/// The folder of a session is shown in lists, so it must not contain terminal control characters.
 fn folder(given: Option<&str>) -> Result<(), Problem> {
     match given.is_some_and(|folder| folder.chars().any(is_invisible)) {
         true => Err(Problem::bad_request("`workspace` contains invisible characters")),
@@ -133,18 +133,18 @@ fn positive(number: Option<u32>) -> Result<Option<u32>, Problem> {
     }
 }
 
-/// When to look at a session.
+/// As of when to show a session.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct When {
-    /// Its counts right after this entry; after the last one when none is given.
+    /// Its counts right after this entry; after the last one if none is given.
     at: Option<u64>,
 }
 
 /// Show a session
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session"), When),
-    responses((status = 200, description = "The session", body = shapes::One)))]
+    responses((status = 200, description = "The session", body = shapes::OneSession)))]
 pub(crate) async fn get(
     caller: Caller,
     Id(id): Id,
@@ -154,29 +154,27 @@ pub(crate) async fn get(
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
-/// Changes to a session. What is not named stays; null empties a field.
+/// Changes to a session. Fields that are missing stay unchanged; null empties a field.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Patch {
-    /// Another name; a number is added if it is taken. Unless `title` says otherwise, it is the title
-    /// too.
+    /// A new name; a number is added if it is taken. Unless `title` is given, it is the title too.
     name: Option<String>,
-    /// Another title; null for the one that is worked out from the name or the first question.
+    /// A new title; null for the default, derived from the name or the first question.
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     title: Option<Option<String>>,
-    /// Another description.
+    /// A new description.
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     description: Option<Option<String>>,
-    /// Another folder.
+    /// A new folder.
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     workspace: Option<Option<String>>,
-    /// Another agent, one of `/v1/agents`: it answers from now on, with its own
-    /// instructions.
+    /// A new agent, one of `/v1/agents`: it answers from now on, with its own instructions.
     agent: Option<String>,
-    /// Another history length.
+    /// A new history length.
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<u32>, minimum = 1)]
     max_history: Option<Option<u32>>,
@@ -186,7 +184,7 @@ pub(crate) struct Patch {
 
 /// Change the name, title, description, folder, agent or history length of a session
 #[utoipa::path(patch, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = Patch, responses((status = 200, description = "The session after the change", body = shapes::One)))]
+    request_body = Patch, responses((status = 200, description = "The session after the change", body = shapes::OneSession)))]
 pub(crate) async fn patch(
     caller: Caller,
     Id(id): Id,
@@ -227,7 +225,7 @@ pub(crate) async fn patch(
 
 /// Hide a session from lists; it keeps its keys, and search still finds it
 #[utoipa::path(post, path = "/v1/sessions/{id}/archive", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "The session after the change", body = shapes::One)))]
+    responses((status = 200, description = "The session after the change", body = shapes::OneSession)))]
 pub(crate) async fn archive(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let session = caller.with(move |sessions| sessions.archive(id)).await?;
     Ok(json(&serde_json::json!({ "session": session })))
@@ -235,24 +233,26 @@ pub(crate) async fn archive(caller: Caller, Id(id): Id) -> Result<Response, Prob
 
 /// Show an archived session in lists again
 #[utoipa::path(post, path = "/v1/sessions/{id}/unarchive", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "The session after the change", body = shapes::One)))]
+    responses((status = 200, description = "The session after the change", body = shapes::OneSession)))]
 pub(crate) async fn unarchive(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let session = caller.with(move |sessions| sessions.unarchive(id)).await?;
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
-/// How a session is deleted.
+/// How to delete a session.
 #[derive(Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Delete {
-    /// Erase it and its text now, instead of moving it to the trash. It may be in the trash.
+    /// Erase it and its text now, instead of moving it to the trash. It may already be in the
+    /// trash.
     now: bool,
 }
 
 /// Move a session to the trash, or erase it
 ///
-/// In the trash it is not found, and its name and keys are free. It is erased after 30 days.
+/// In the trash it is not found, and its name and keys can be used again. It is erased after 30
+/// days.
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session"), Delete),
     responses((status = 204, description = "Deleted")))]
 pub(crate) async fn delete(

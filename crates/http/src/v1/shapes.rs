@@ -1,5 +1,5 @@
-//! The shapes of answers, for the OpenAPI document. What is sent is written by the types that
-//! every door shares; a test holds the two against each other.
+//! The shapes of responses, for the OpenAPI document. The responses themselves are written by types
+//! that all interfaces share; a test compares the two.
 
 #![expect(dead_code, reason = "these describe what other types write")]
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// How a context is built.
+/// A preset for building the context.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub(crate) enum Preset {
@@ -20,7 +20,7 @@ pub(crate) enum Preset {
     Bot,
 }
 
-/// Who says something.
+/// The role of a message.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -38,17 +38,17 @@ pub(crate) struct Event {
     data: String,
 }
 
-/// A session: what it says about itself, and what its log adds up to.
+/// A session: its stored fields, and totals of its log.
 #[derive(ToSchema)]
 pub(crate) struct Session {
     id: Uuid,
-    /// Its id as people write it, such as `simple_sally_20251230_112153`. It never changes.
+    /// Its readable id, such as `simple_sally_20251230_112153`. It never changes.
     readable_id: Option<String>,
     name: String,
     /// How clients find it.
     keys: Vec<String>,
     agent: Option<String>,
-    /// The file the agent came from.
+    /// The agent's file.
     agent_path: Option<String>,
     workspace: Option<String>,
     /// The session it came from.
@@ -66,9 +66,9 @@ pub(crate) struct Session {
     description: Option<String>,
     provider: Option<String>,
     model: Option<String>,
-    /// A few words for what it is about.
+    /// A few words about its topic.
     title: Option<String>,
-    /// `chat`, `imported`, `recorded`, `subagent`, or a kind of a newer version.
+    /// `chat`, `imported`, `recorded`, `subagent`, or a kind from a newer version.
     kind: String,
     /// The program it comes from.
     source: Option<String>,
@@ -78,8 +78,7 @@ pub(crate) struct Session {
     deleted_at: Option<String>,
 }
 
-/// What a model was charged: tokens read, written, read from and written to a cache, and
-/// milliseconds.
+/// What a model was charged: input, output, cache read and cache write tokens, and milliseconds.
 #[derive(ToSchema)]
 pub(crate) struct ModelUsage {
     input: u64,
@@ -91,7 +90,7 @@ pub(crate) struct ModelUsage {
 
 /// One session.
 #[derive(ToSchema)]
-pub(crate) struct One {
+pub(crate) struct OneSession {
     session: Session,
 }
 
@@ -99,7 +98,7 @@ pub(crate) struct One {
 #[derive(ToSchema)]
 pub(crate) struct Sessions {
     sessions: Vec<Session>,
-    /// Where the next page begins; null at the end.
+    /// The cursor of the next page; null at the end.
     next: Option<String>,
     /// Sessions whose header cannot be read.
     damaged: Option<Vec<Uuid>>,
@@ -115,19 +114,19 @@ pub(crate) struct Trash {
 #[derive(ToSchema)]
 pub(crate) struct Emptied {
     erased: u64,
-    /// Sessions left alone because a turn runs in them.
+    /// Sessions that were skipped because a turn is running in them.
     in_use: u64,
 }
 
-/// An entry: `seq`, `at`, `id` and `kind`, and the fields of its kind beside them.
+/// An entry: `seq`, `at`, `id` and `kind`, and the fields of its kind.
 #[derive(ToSchema)]
 pub(crate) struct Entry {
     seq: u64,
     at: String,
     id: String,
-    /// `message`, `finished`, `round_limit`, `summary`, `restored`, `started`, `cleared`,
-    /// `undone`, `left_out`, `file_changed`, `lost` for an entry that cannot be read, or one that
-    /// this version does not know.
+    /// `message`, `finished`, `round_limit`, `summary`, `restored`, `started`, `cleared`, `undone`,
+    /// `left_out`, `file_changed`, `lost` for an entry that cannot be read, or a kind that this
+    /// version does not know.
     kind: String,
 }
 
@@ -141,7 +140,7 @@ pub(crate) struct Entries {
     head: u64,
 }
 
-/// Where messages stand, now that they are on disk.
+/// The positions of messages that are now on disk.
 #[derive(ToSchema)]
 pub(crate) struct Appended {
     session: Uuid,
@@ -149,7 +148,7 @@ pub(crate) struct Appended {
     head: u64,
 }
 
-/// A turn that is over.
+/// A finished turn.
 #[derive(ToSchema)]
 pub(crate) struct Turn {
     session: Session,
@@ -165,7 +164,7 @@ pub(crate) struct Turn {
     entries: Vec<Entry>,
 }
 
-/// What a model would see.
+/// What a model would be sent.
 #[derive(ToSchema)]
 pub(crate) struct Context {
     policy: String,
@@ -174,14 +173,15 @@ pub(crate) struct Context {
     hash: String,
     messages: Vec<Value>,
     cuts: Vec<Value>,
-    /// What sending it costs: `tokens` of what was `said`, the `tools` that are sent as well, the `cache`
-    /// of the provider (`warm` with `until`, `cold` with `since`, `too_short`, `unsent` or `none`), and `dollars`.
+    /// What sending it costs: `tokens` of what was `said`, the `tools` that are sent as well, the
+    /// `cache` of the provider (`warm` with `until`, `cold` with `since`, `too_short`, `unsent` or
+    /// `none`), and `dollars`.
     next_call: Value,
     /// One line per message, and what was cut and why; only if `explain` was set.
     explain: Option<String>,
 }
 
-/// A session in numbers, as `rethread stats SESSION --json` prints it.
+/// Statistics of a session, as printed by `rethread stats SESSION --json`.
 #[derive(ToSchema)]
 pub(crate) struct Stats {
     session: Uuid,
@@ -196,20 +196,20 @@ pub(crate) struct Stats {
     from_running_totals: u64,
     /// What was charged for each model.
     models: Value,
-    /// In dollars, where a price is known.
+    /// In dollars, if the price is known.
     cost: Option<Value>,
     restoration: Option<Value>,
     /// Calls, errors and tokens of each tool.
     tools: Value,
     /// The next context.
     context: Value,
-    /// What contexts cost compared with sending everything, rewrites, cold starts and recalls.
+    /// What contexts cost compared with sending everything; rewrites, cold starts and recalls.
     economy: Value,
 }
 
-/// A session that goes on from a summary.
+/// A session that continues from a summary.
 #[derive(ToSchema)]
-pub(crate) struct GoesOn {
+pub(crate) struct ContinuedSession {
     from: Uuid,
     session: Session,
     before: u64,
@@ -227,7 +227,7 @@ pub(crate) struct Preview {
     carried: u64,
 }
 
-/// What was taken back.
+/// What was undone.
 #[derive(ToSchema)]
 pub(crate) struct Undone {
     /// `delete`, `clear`, `new`, `fork`, `compact` or `resume`.
@@ -244,15 +244,15 @@ pub(crate) struct Cleared {
     seq: u64,
 }
 
-/// What was found.
+/// Search hits.
 #[derive(ToSchema)]
 pub(crate) struct Hits {
     hits: Vec<Hit>,
-    /// What to skip for the next page; null at the end.
+    /// `skip` of the next page; null at the end.
     next: Option<u64>,
 }
 
-/// An entry that has everything that was asked for.
+/// An entry that matches.
 #[derive(ToSchema)]
 pub(crate) struct Hit {
     session: Uuid,
@@ -262,21 +262,22 @@ pub(crate) struct Hit {
     seq: u64,
     /// When it was said.
     at: String,
-    /// Who said it: `user`, `assistant`, `tool` or `system`.
+    /// The speaker: `user`, `assistant`, `tool` or `system`.
     from: String,
-    /// The text around it, on one line.
+    /// The text around the match, on one line.
     snippet: String,
-    /// Where in the snippet the words are: the character each begins at, and the one after its end.
+    /// The matches in the snippet: the index of the first character of each, and of the one after
+    /// its end.
     marks: Vec<[u64; 2]>,
 }
 
-/// Who can answer.
+/// The available agents.
 #[derive(ToSchema)]
 pub(crate) struct Agents {
     agents: Vec<Agent>,
 }
 
-/// A named persona.
+/// An agent.
 #[derive(ToSchema)]
 pub(crate) struct Agent {
     name: String,
@@ -293,14 +294,14 @@ pub(crate) struct Stopped {
     stopped: bool,
 }
 
-/// A key and where it points.
+/// A key and its session.
 #[derive(ToSchema)]
 pub(crate) struct Bound {
     key: String,
     session: Session,
 }
 
-/// How the server is.
+/// The state of the server.
 #[derive(ToSchema)]
 pub(crate) struct Status {
     /// `ok`, or `ready`.

@@ -1,4 +1,4 @@
-//! A session in numbers.
+//! Statistics of a session.
 
 use axum::response::Response;
 use rethread_agent::StatsReport;
@@ -9,7 +9,7 @@ use crate::outgoing::keep;
 use crate::problem::Problem;
 use crate::state::Caller;
 
-/// Show a session in numbers
+/// Show statistics of a session
 ///
 /// Counts by role and by tool, what was charged, and what its contexts cost compared with sending
 /// everything. Reads the whole log of this session.

@@ -1,4 +1,4 @@
-//! The trash: what was deleted, and how it comes back.
+//! The trash: deleted sessions, and restoring them.
 
 use axum::response::Response;
 
@@ -27,7 +27,7 @@ pub(crate) async fn empty_trash(caller: Caller) -> Result<Response, Problem> {
 ///
 /// If its name is taken by now, a number is added; keys that are taken are not moved.
 #[utoipa::path(post, path = "/v1/trash/{id}/restore", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "The session after the change", body = shapes::One)))]
+    responses((status = 200, description = "The session after the change", body = shapes::OneSession)))]
 pub(crate) async fn restore_from_trash(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let session = caller.with(move |sessions| sessions.restore_from_trash(id)).await?;
     Ok(json(&serde_json::json!({ "session": session })))

@@ -1,4 +1,4 @@
-//! Turns: run one, follow one, continue one, record one, stop one.
+//! Turns: run, stream, continue, record and stop them.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -26,26 +26,25 @@ use crate::quotas::Stream;
 use crate::state::Caller;
 use crate::turn_events::Wording;
 
-/// Tools a client may bring. Models lose track long before.
+/// Tools a client may provide. Models lose track long before.
 const CLIENT_TOOLS_MAX: usize = 64;
 
-/// Characters of what a client calls a turn.
+/// Characters of a client's name for a turn.
 const TURN_NAME_CHARS_MAX: usize = 100;
 
 /// A question.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {
-    /// What the person says: a string, a block or a list of blocks.
+    /// The user's message: a string, a block or a list of blocks.
     #[schema(value_type = Value)]
     content: Raw,
-    /// How the context is shaped: `chat`, `editor`, `emacs`, `cli` or `bot`; as the session's agent
-    /// wants it when none is given.
+    /// The policy for the context: `chat`, `editor`, `emacs`, `cli` or `bot`; that of the session's
+    /// agent if none is given.
     #[serde(default)]
     #[schema(value_type = Option<shapes::Preset>)]
     policy: Option<String>,
-    /// Who answers this once, of those `/v1/agents` lists; the session's own agent when none is
-    /// named.
+    /// The agent for this turn only, one of `/v1/agents`; the session's own if none is given.
     #[serde(default)]
     agent: Option<String>,
     /// Tools that the client runs itself. When the model calls one, the turn ends with `end` =
@@ -53,8 +52,8 @@ pub(crate) struct Question {
     #[serde(default)]
     #[schema(max_items = 64)]
     tools: Vec<ClientTool>,
-    /// What the client calls this turn, to stop this one and no other. Without it, it is the
-    /// `x-request-id` of the answer.
+    /// A name for this turn, so that this one can be stopped and no other. By default, the
+    /// `x-request-id` of the response.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 100)]
     turn: Option<String>,
@@ -74,7 +73,7 @@ pub(crate) struct ClientTool {
     input: Value,
 }
 
-/// The results of the calls a turn ended at.
+/// The results of the calls that a turn waits for.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Results {
@@ -86,15 +85,15 @@ pub(crate) struct Results {
     #[serde(default)]
     #[schema(value_type = Option<shapes::Preset>)]
     policy: Option<String>,
-    /// Who answers this once, as in the question.
+    /// The agent for this turn only, as in the question.
     #[serde(default)]
     agent: Option<String>,
     /// The client's tools, as in the question.
     #[serde(default)]
     #[schema(max_items = 64)]
     tools: Vec<ClientTool>,
-    /// What the client calls this turn, to stop this one and no other. Without it, it is the
-    /// `x-request-id` of the answer.
+    /// A name for this turn, so that this one can be stopped and no other. By default, the
+    /// `x-request-id` of the response.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 100)]
     turn: Option<String>,
@@ -104,7 +103,7 @@ pub(crate) struct Results {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recorded {
-    /// The question, and the replies and results it got, in order.
+    /// The question, and the replies and results that followed, in order.
     #[schema(value_type = Vec<MessageIn>, min_items = 1)]
     messages: Vec<Message>,
     /// Milliseconds it took.
@@ -176,7 +175,7 @@ fn options(
     Ok(TurnOptions { agent, policy, client_tools, ..TurnOptions::default() })
 }
 
-/// What a client calls a turn.
+/// A client's name for a turn.
 fn turn_name(given: Option<String>) -> Result<Option<String>, Problem> {
     match given {
         Some(name) if name.is_empty() || name.chars().count() > TURN_NAME_CHARS_MAX => {
@@ -343,7 +342,7 @@ pub(crate) async fn stop(
     }
 }
 
-/// Everything that happens in a turn.
+/// All events of a turn.
 struct Verbose;
 
 impl Wording for Verbose {
@@ -391,7 +390,7 @@ fn shown(event: &Event) -> Option<Value> {
         Event::Subagent { session, event } => object!({
             "type": "subagent", "session": session, "event": shown(event)?,
         }),
-        // Nobody is asked over HTTP: what is allowed by name is allowed.
+        // Nobody can be asked over HTTP: a tool that was allowed by name is allowed.
         Event::Permission(_) => return None,
     })
 }
@@ -400,7 +399,7 @@ fn args(input: &str) -> Value {
     serde_json::from_str(input).unwrap_or_default()
 }
 
-/// The calls the client has to answer.
+/// The calls that the client has to run.
 fn calls(answer: &TurnAnswer) -> Vec<Value> {
     let call = |call: &rethread_core::message::Call| object!({ "id": call.id, "tool": call.name, "args": args(call.input.get()) });
     answer.calls.iter().map(call).collect()
@@ -410,7 +409,7 @@ fn millis(answer: &TurnAnswer) -> u64 {
     u64::try_from(answer.took.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A turn that is over, or waits for the client.
+/// A turn that is finished, or waits for the client.
 #[derive(Serialize)]
 struct Turn {
     session: Session,

@@ -1,10 +1,10 @@
-//! Telegram's rules for HTML in messages, written down apart from what makes such HTML, so that
-//! the two can disagree. <https://core.telegram.org/bots/api#html-style>
+//! Telegram's rules for HTML in messages, implemented independently of the code that generates such
+//! HTML, to check it. <https://core.telegram.org/bots/api#html-style>
 
 /// Tags that may hold other tags.
 const STYLES: [&str; 9] = ["b", "strong", "i", "em", "u", "ins", "s", "strike", "del"];
 
-/// The text a person would see, or what Telegram would say is wrong.
+/// The visible text, or Telegram's error.
 pub(crate) fn check(html: &str) -> Result<String, String> {
     let mut seen = String::new();
     let mut open: Vec<String> = Vec::new();

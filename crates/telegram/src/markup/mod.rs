@@ -1,11 +1,12 @@
-//! From what a model says to what Telegram takes.
+//! Converts Markdown to Telegram's HTML.
 //!
-//! A text becomes runs: pieces of plain text, each with its style. Runs are cut into parts, and
-//! each part is written as HTML by itself: every tag that is opened is closed in the same part, and
-//! everything a text holds is escaped, so there is no text that could break a message or carry a
-//! tag of its own. A block of code that is cut continues as a block of code in the next part.
+//! A text becomes runs: pieces of plain text, each with a style. Runs are split into parts, and
+//! each part is written as complete HTML: every tag is closed in the same part, and all text is
+//! escaped, so no text can break a message or add a tag. A code block that is split continues as a
+//! code block in the next part.
 //!
-//! HTML and not MarkdownV2, because three characters have to be escaped and not eighteen.
+//! It uses HTML rather than MarkdownV2, because three characters have to be escaped instead of
+//! eighteen.
 
 #[cfg(test)]
 mod checker;
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::MESSAGE_UNITS_MAX;
 
-/// How a piece of text looks.
+/// The style of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Style {
@@ -40,7 +41,7 @@ pub(crate) struct Style {
     link: Option<String>,
 }
 
-/// A piece of text and how it looks.
+/// A run: text with a style.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Run {
     text: String,
@@ -48,7 +49,7 @@ pub(crate) struct Run {
     style: Style,
 }
 
-/// A text with styles.
+/// Styled text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Rich(Vec<Run>);
@@ -68,7 +69,7 @@ impl Rich {
         Rich::default().and(text)
     }
 
-    /// What this Markdown means.
+    /// Parses Markdown.
     pub(crate) fn markdown(text: &str) -> Rich {
         let mut writer = Writer::default();
         let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES;
@@ -93,7 +94,7 @@ impl Rich {
         self.with(text, Style { italic: true, ..Style::default() })
     }
 
-    /// With something to type, or a name, appended.
+    /// With code appended.
     pub(crate) fn code(self, text: impl Into<String>) -> Rich {
         self.with(text, Style { code: true, ..Style::default() })
     }
@@ -114,7 +115,7 @@ impl Rich {
         self
     }
 
-    /// Adds a piece, without what no message may hold.
+    /// Adds a run, without characters that a message must not contain.
     fn push(&mut self, text: &str, style: &Style) {
         let text: String =
             text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect();
@@ -127,7 +128,7 @@ impl Rich {
         }
     }
 
-    /// The messages it takes, none of them empty. A text in which nothing can be seen takes none.
+    /// Splits it into messages, none of them empty. A text without visible characters gives none.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut rest: Vec<Run> = trimmed(self.0.clone());
@@ -149,7 +150,7 @@ fn units(text: &str) -> usize {
     text.chars().map(char::len_utf16).sum()
 }
 
-/// Telegram refuses messages in which nothing can be seen.
+/// Telegram refuses messages without visible characters.
 fn visible(text: &str) -> bool {
     text.chars().any(|c| !c.is_whitespace() && !rethread_core::name::is_invisible(c) && !blank(c))
 }
@@ -164,7 +165,7 @@ fn blank(c: char) -> bool {
 /// Without the empty lines around it.
 fn trimmed(mut runs: Vec<Run>) -> Vec<Run> {
     while let Some(first) = runs.first_mut() {
-        // In code, the space a line begins with means something.
+        // In code, leading spaces matter.
         let kept = match first.style.block {
             Some(_) => first.text.trim_start_matches('\n'),
             None => first.text.trim_start(),
@@ -185,9 +186,9 @@ fn trimmed(mut runs: Vec<Run>) -> Vec<Run> {
     runs
 }
 
-/// Cuts what fits from what is left. Between paragraphs where that is possible, else between
-/// lines, else between words, else between characters. A block of code that fits a message of its
-/// own is not cut, unless much of this message would stay empty.
+/// Splits off what fits: between paragraphs if possible, otherwise between lines, words or
+/// characters. A code block that fits a message of its own is not split, unless much of this
+/// message would stay empty.
 fn cut(mut runs: Vec<Run>, most: usize) -> (Vec<Run>, Vec<Run>) {
     let mut used = 0;
     let Some(index) = runs.iter().position(|run| {
@@ -228,7 +229,7 @@ fn byte_at(text: &str, most: usize) -> usize {
     text.len()
 }
 
-/// A good place for a cut, in the second half of what fits.
+/// A good position for a split, in the second half of what fits.
 fn place(fits: &str, block: bool) -> Option<usize> {
     let good = |at: usize| at * 2 > fits.len();
     let paragraph = fits.rfind("\n\n").map(|at| at + 2).filter(|at| !block && good(*at));
@@ -257,7 +258,7 @@ fn html(runs: &[Run]) -> String {
     out
 }
 
-/// The tags of a style, outermost first. Code holds nothing else, and a block of code is not
+/// The tags of a style, outermost first. Code contains no other tags, and a code block is not
 /// nested.
 fn tags(style: &Style) -> Vec<String> {
     if let Some(language) = &style.block {
@@ -308,7 +309,7 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-/// Makes runs of Markdown, event by event.
+/// Converts Markdown to runs, event by event.
 #[derive(Default)]
 struct Writer {
     rich: Rich,
@@ -317,7 +318,7 @@ struct Writer {
     italic: usize,
     strike: usize,
     quote: usize,
-    /// The lists we are in; the number of the next item where it has one.
+    /// The open lists; with the number of the next item if it is numbered.
     lists: Vec<Option<u64>>,
     table: bool,
 }
@@ -384,7 +385,7 @@ impl Writer {
                 self.say("🖼 ");
             }
             Tag::Table(_) => {
-                // Columns line up only if all characters have the same width.
+                // Columns line up only in a fixed-width font.
                 self.paragraph();
                 let style = Style { block: Some(String::new()), ..Style::default() };
                 self.rich.push(source[place].trim_end(), &style);
@@ -437,14 +438,14 @@ impl Writer {
         self.say(&format!("{}{mark}", "   ".repeat(depth)));
     }
 
-    /// What follows begins a line.
+    /// Starts a new line.
     fn line(&mut self) {
         if self.rich.0.last().is_some_and(|last| !last.text.ends_with('\n')) {
             self.between("\n");
         }
     }
 
-    /// What follows begins a paragraph, but in an item it continues after the marker.
+    /// Starts a paragraph; but in an item it continues after the marker.
     fn paragraph(&mut self) {
         let Some(last) = self.rich.0.last() else { return };
         if !self.lists.is_empty() {
@@ -479,7 +480,7 @@ fn language(info: &str) -> String {
     }
 }
 
-/// An address people may be led to.
+/// A link target that is allowed.
 fn address(text: &str) -> Option<String> {
     let text = text.trim();
     let (scheme, rest) = text.split_once(':')?;

@@ -1,4 +1,4 @@
-//! Telegram accepts everything a model can say, whole.
+//! Telegram accepts everything a model can write, completely.
 
 use super::checker::check;
 use super::*;
@@ -105,7 +105,7 @@ fn invisible_text_is_not_a_message() {
     assert_eq!(parts.len(), 2, "a message of spaces is left out");
 }
 
-/// A sequence that looks random and is the same each time.
+/// A pseudo-random sequence that is the same each time.
 struct Dice(u64);
 
 impl Dice {
@@ -117,7 +117,7 @@ impl Dice {
     }
 }
 
-/// Pieces that mean something to Markdown, to HTML or to Telegram, and some that mean nothing.
+/// Pieces with a meaning in Markdown, HTML or Telegram, and some without.
 const PIECES: [&str; 64] = [
     "*",
     "**",

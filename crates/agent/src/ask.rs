@@ -1,4 +1,4 @@
-//! Asking a model, again where that helps, until it answers or someone stops it.
+//! Asks a model, with retries, until it answers or the turn is stopped.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::provider::{Delta, Failure, Request};
 use crate::runner::Runner;
 use crate::tool::Spec;
 
-/// What came of asking.
+/// The result of asking.
 pub(crate) enum AskOutcome {
-    /// A whole reply.
+    /// A complete reply.
     Reply(Message),
-    /// Someone stopped it; the part that arrived, marked as such.
+    /// The turn was stopped; the part that arrived, marked as such.
     Stopped(Option<Message>),
     /// No reply; the part that arrived, marked as such.
     Failed(Failure, Option<Message>),
@@ -85,7 +85,7 @@ impl Runner {
         }
     }
 
-    /// The messages of a context with the bytes of their attachments, where there are any.
+    /// The messages of a context with the bytes of their attachments, if there are any.
     async fn with_attachments(&self, id: SessionId, context: &Context) -> Option<Vec<Message>> {
         if !attachments::has_any(&context.messages) {
             return None;
@@ -95,7 +95,7 @@ impl Runner {
         Some(blocking(move || attachments::put_in(&sessions, id, messages, sees)).await)
     }
 
-    /// What arrived of a reply that did not come to its end.
+    /// What arrived of an incomplete reply.
     fn partial(&self, streamed: String) -> Option<Message> {
         if streamed.trim().is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Attachments in a request: a log and a context name them, a provider is sent their bytes.
+//! Attachments in a request: logs and contexts refer to them, requests contain their bytes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -7,14 +7,14 @@ use rethread_core::{Block, BlockKind, Message, SessionId, Sessions};
 
 use crate::limits::ATTACHED_BYTES_MAX;
 
-/// Whether something has to be put in.
+/// Whether there are attachments to insert.
 pub(crate) fn has_any(messages: &[Message]) -> bool {
     messages.iter().any(|message| !message.blobs().is_empty())
 }
 
-/// The messages with the bytes of their attachments. What the model cannot read, what is gone or
-/// damaged, and what is too much for one request is replaced by a line that says so; the newest
-/// go first.
+/// The messages with the bytes of their attachments. Attachments that the model cannot read, that
+/// are missing or damaged, or that do not fit into one request are replaced by a note; the newest
+/// have priority.
 pub(crate) fn put_in(
     sessions: &Sessions,
     id: SessionId,
@@ -22,7 +22,7 @@ pub(crate) fn put_in(
     sees: ModelInputs,
 ) -> Vec<Message> {
     let mut room = ATTACHED_BYTES_MAX;
-    // A prefix is text to a model, and no part of what the person said.
+    // A prefix is text for the model, but not part of the user's message.
     let put = |block: &mut Block, room: &mut u64, instead: fn(String) -> Block| {
         let Some(blob) = block.blob() else { return };
         let picture = matches!(block.kind, BlockKind::Image { .. });

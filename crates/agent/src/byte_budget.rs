@@ -1,8 +1,9 @@
-//! Bytes held in memory on behalf of somebody: so many for each owner, and so many in all.
+//! A memory budget: bytes per owner, and in total.
 //!
-//! A count of requests bounds memory only where each of them is small. What may be as large as a
-//! message takes its bytes from a budget first, and gives them back by being dropped. An owner who
-//! has used up a share is refused, or waits; others are not affected until everything is used up.
+//! A limit on the number of requests bounds memory only if each of them is small. Anything that may
+//! be as large as a message takes its bytes from a budget first, and returns them when it is
+//! dropped. An owner who has used up a share is refused, or waits; others are not affected until
+//! the total is used up.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +16,11 @@ pub struct ByteBudget {
     owner_most: u32,
     total_most: u32,
     total: Arc<Semaphore>,
-    /// Their number is that of the owners who have ever come in.
+    /// One for each owner that was ever active.
     owners: Mutex<HashMap<Owner, Arc<Semaphore>>>,
 }
 
-/// Bytes taken from a budget. Dropping it gives them back.
+/// Bytes taken from a budget. Dropping it returns them.
 #[derive(Debug)]
 pub struct HeldBytes {
     owner: OwnedSemaphorePermit,
@@ -28,33 +29,33 @@ pub struct HeldBytes {
     total_most: u32,
 }
 
-/// Why there is no room in a budget.
+/// Why a budget has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoom {
     /// The owner's share is used up.
     #[error("{most} bytes of your requests are in memory already")]
     Owner {
-        /// Bytes an owner may have.
+        /// The share of an owner.
         most: u32,
     },
-    /// Everything is used up.
+    /// The total is used up.
     #[error("{most} bytes of requests are in memory already")]
     Total {
-        /// Bytes there may be.
+        /// The total.
         most: u32,
     },
 }
 
 impl ByteBudget {
-    /// A budget of so many bytes for each owner, and so many in all.
+    /// A budget of this many bytes per owner, and in total.
     pub fn new(owner_most: u32, total_most: u32) -> ByteBudget {
         let total = Arc::new(Semaphore::new(total_most as usize));
         let owner_most = owner_most.min(total_most);
         ByteBudget { owner_most, total_most, total, owners: Mutex::default() }
     }
 
-    /// Takes bytes of an owner's share. What is larger than a share counts as all of it, so it has
-    /// its turn when it is alone.
+    /// Takes bytes of an owner's share. Anything larger than a share counts as a whole share, so it
+    /// can be taken when nothing else is.
     ///
     /// # Errors
     ///
@@ -69,7 +70,7 @@ impl ByteBudget {
         Ok(HeldBytes { owner: share, total, owner_most, total_most })
     }
 
-    /// The same, once there is room; first come, first served.
+    /// The same, waiting until there is room; first come, first served.
     pub async fn take(&self, owner: &Owner, bytes: usize) -> HeldBytes {
         let count = at_most(bytes, self.owner_most);
         let ByteBudget { owner_most, total_most, .. } = *self;
@@ -96,17 +97,17 @@ impl ByteBudget {
 }
 
 impl HeldBytes {
-    /// Gives back what is more than this.
+    /// Returns everything above this number.
     pub fn shrink_to(&mut self, bytes: usize) {
         let less = self.owner.num_permits().saturating_sub(bytes);
         drop((self.owner.split(less), self.total.split(less)));
     }
 
-    /// Takes more, until there are this many.
+    /// Takes more, up to this number.
     ///
     /// # Errors
     ///
-    /// [`NoRoom`]; what was held still is.
+    /// [`NoRoom`]; what was held before still is.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let held = self.owner.num_permits();
         let more = at_most(bytes, self.owner_most).saturating_sub(at_most(held, u32::MAX));

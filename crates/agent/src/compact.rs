@@ -1,7 +1,7 @@
 //! Compacting: a session is summarised and continues in a new, smaller one.
 //!
-//! Nothing is destroyed by it: the old session keeps its whole log, everything that is no longer
-//! in the context is one `recall` away, and `undo` goes back.
+//! Nothing is lost: the old session keeps its whole log, `recall` reads back anything that is no
+//! longer in the context, and `undo` goes back.
 
 use rethread_core::entry::{Carried, Origin, Summarized};
 use rethread_core::limits::{NAMES_TOKENS_MAX, TAIL_TOKENS_MAX};
@@ -18,17 +18,17 @@ use crate::restore::{Continued, PastSession};
 use crate::runner::{Runner, TurnError};
 use crate::summarize::{SummaryMethod, SummaryOutcome};
 
-/// How far a compaction has come.
+/// The progress of a compaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     /// The model is asked for a summary.
     Summarizing,
-    /// The model failed; sentences are picked instead.
+    /// The model failed; the summary is extracted instead.
     Extracted {
         /// How it failed.
         why: String,
     },
-    /// The old session is safe, with its summary.
+    /// The old session is saved, with its summary.
     Saved(Box<PastSession>),
     /// The new session is about to start.
     Restoring,
@@ -37,32 +37,32 @@ pub enum Stage {
 /// What a compaction would save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Preview {
-    /// Tokens of the context now.
+    /// Tokens of the current context.
     pub before: u64,
-    /// Tokens it would have, about.
+    /// Tokens of the new one, about.
     pub after: u64,
-    /// Turns that would be carried over word for word.
+    /// Turns that would be carried over verbatim.
     pub carried: usize,
 }
 
 impl Preview {
-    /// Whether the context would be smaller. The summary and the prompt around it take more than a
+    /// Whether the context would be smaller. The summary and the prompt around it are longer than a
     /// short conversation.
     pub fn saves(&self) -> bool {
         self.after < self.before
     }
 }
 
-/// What a compaction came to.
+/// The result of a compaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compacted {
     /// The conversation continues in a new session.
     Done(Box<CompactReceipt>),
-    /// Nothing was said yet.
+    /// There are no messages yet.
     Nothing,
 }
 
-/// What a compaction did.
+/// A completed compaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompactReceipt {
     /// The session that was compacted.
@@ -71,14 +71,14 @@ pub struct CompactReceipt {
     pub before: u64,
     /// The summary.
     pub summary: Summarized,
-    /// How the model failed, where sentences were picked instead.
+    /// How the model failed, if the summary was extracted.
     pub failed: Option<String>,
     /// The new session.
     pub on: Continued,
 }
 
 impl Serialize for CompactReceipt {
-    /// The shape every door shows.
+    /// The JSON of a receipt.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let CompactReceipt { from, before, summary, failed, on } = self;
         json!({
@@ -94,27 +94,27 @@ impl Serialize for CompactReceipt {
     }
 }
 
-/// What part of a context the carried turns may be, one in so many.
+/// The share of a context that carried turns may use, as a divisor.
 const TAIL_SHARE: u64 = 4;
 
-/// What part of a context the names beside a summary may be, one in so many.
+/// The share of a context that the names after a summary may use, as a divisor.
 const NAMES_SHARE: u64 = 10;
 
-/// Tokens of a summary at the most, as far as that can be foreseen.
+/// The expected maximum of a summary, in tokens.
 const SUMMARY_TOKENS: u64 = 700;
 
 /// Tokens of the prompt around a summary and of its acknowledgment, about.
 const PROMPT_TOKENS: u64 = 220;
 
-/// What a session that continues another is given beside its summary.
+/// What a continued session gets in addition to its summary.
 pub(crate) struct Kept {
-    /// The last turns, word for word.
+    /// The last turns, verbatim.
     pub(crate) tail: Vec<Carried>,
-    /// The names used last that the tail does not show, the likeliest to be needed first.
+    /// The names used last that the tail does not contain, the likeliest to be needed first.
     pub(crate) names: Vec<String>,
 }
 
-/// The turns that are carried over from their first word to their last.
+/// The number of turns that are carried over completely.
 pub(crate) fn whole_turns(tail: &[Carried]) -> usize {
     let whole = |message: &Message| message.opens_turn() && !is_end_of_turn(message);
     tail.iter().filter(|carried| whole(&carried.message)).count()
@@ -141,7 +141,8 @@ impl Runner {
         Ok(Preview { before, after, carried })
     }
 
-    /// What goes over beside the summary: little enough for a compaction to be worth it.
+    /// What is carried over in addition to the summary: little enough for a compaction to be worth
+    /// it.
     pub(crate) fn kept(&self, thread: &mut Thread) -> Result<Kept, sessions::Error> {
         let context = thread.context(&self.responder.policy, &self.responder.model)?.tokens;
         let share = |part: u64, max: u32| u32::try_from(context / part).unwrap_or(max).min(max);
@@ -156,7 +157,7 @@ impl Runner {
     /// # Errors
     ///
     /// [`StoreError::Held`](rethread_core::StoreError::Held) while another turn runs; otherwise I/O
-    /// errors. A failing model is not an error: the summary is extractive then.
+    /// errors. A failing model is not an error: the summary is extracted then.
     pub async fn compact(
         &self,
         id: SessionId,
@@ -167,7 +168,7 @@ impl Runner {
         if blocking(move || sessions.get(id)).await?.tally.queries == 0 {
             return Ok(Compacted::Nothing);
         }
-        // What is said from here on is said in the new session.
+        // From here on, messages go to the new session.
         let held = self.hold(id).await?;
         let compacted = self.compact_held(&held, id, how, &mut report).await;
         held.release(&self.threads).await?;
@@ -202,8 +203,8 @@ impl Runner {
         Ok(Compacted::Done(Box::new(CompactReceipt { from: id, before, summary, failed, on })))
     }
 
-    /// Starts a new session from the summary of another, and points these keys at it. Where the
-    /// model does not summarise, the summary is taken from what was said.
+    /// Starts a new session from the summary of another, and binds these keys to it. If the model
+    /// does not write a summary, it is extracted.
     ///
     /// # Errors
     ///

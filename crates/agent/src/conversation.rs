@@ -1,4 +1,4 @@
-//! What was said in a session, as far back as there is room for: what a summary is made from.
+//! The conversation of a session, as far back as it fits: the input of a summary.
 
 use rethread_core::turn::TurnPart;
 use rethread_core::{Body, Message, Place, Session, SessionId, Sessions, sessions, tokens};
@@ -6,20 +6,20 @@ use rethread_core::{Body, Message, Place, Session, SessionId, Sessions, sessions
 use crate::limits::SUMMARY_TEXT_CHARS;
 use crate::open_tasks::open_tasks;
 
-/// What was said in a session since it was last cleared.
+/// The conversation since the last clear.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conversation {
-    /// The turns, oldest first: what the person said, what the model said, the tools it called.
+    /// The turns, oldest first: the user's text, the model's text, the tools it called.
     pub(crate) turns: Vec<Exchange>,
     /// Turns that did not fit.
     pub(crate) left_out: u64,
-    /// Tokens of what is here.
+    /// Tokens of what is included.
     pub(crate) tokens: u64,
-    /// What the latest to-do list leaves to be done.
+    /// The open items of the latest to-do list.
     pub(crate) open_tasks: Vec<String>,
 }
 
-/// One turn, in words.
+/// One turn, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Exchange {
     pub(crate) user: String,
@@ -72,7 +72,7 @@ impl Conversation {
                 Some(last) => queries(sessions, id, last)?,
                 None => 0,
             };
-            // What is here begins with the turn of this entry.
+            // The included part begins with the turn of this entry.
             conversation.left_out = entry.tally.queries.saturating_sub(before + 1);
             if let (false, Some(asked)) = (turn.is_empty(), entry.tally.turn) {
                 let question = sessions.entry_at(Place { session: id, seq: asked })?;
@@ -88,7 +88,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// The conversation in Markdown, as a model is asked to summarise it.
+    /// The conversation as Markdown, for the model that summarises it.
     pub(crate) fn markdown(&self, agent: &str) -> String {
         let mut text = String::new();
         if self.left_out > 0 {
@@ -111,7 +111,7 @@ impl Conversation {
     }
 }
 
-/// Replaces the replies of a turn that did not fit.
+/// The note in place of replies that did not fit.
 const EARLIER: &str = "[… earlier replies …]";
 
 /// The replies of a turn, the last one first.
@@ -140,12 +140,12 @@ impl Backwards {
     }
 }
 
-/// How many turns had begun when this entry was added.
+/// How many turns had begun at this entry.
 fn queries(sessions: &Sessions, id: SessionId, seq: u64) -> Result<u64, sessions::Error> {
     Ok(sessions.read(id, seq..seq + 1)?.pop().map_or(0, |entry| entry.tally.queries))
 }
 
-/// The text, its middle left out where it is long.
+/// The text, with its middle left out if it is long.
 fn shortened(text: &str) -> String {
     let length = text.chars().count();
     if length <= SUMMARY_TEXT_CHARS {
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn the_oldest_turns_are_left_out_and_counted_if_they_do_not_fit() {
         let (sessions, session) = session_with(300);
-        // The reading stops at a question, and at a reply.
+        // Reading stops at a question, and at a reply.
         for room in 90..110 {
             let some = Conversation::read(&sessions, &session, room).expect("read");
             assert!(some.turns.len() < 30, "{}", some.turns.len());

@@ -1,8 +1,9 @@
-//! What happens in a turn, reported while it happens.
+//! Events of a turn, reported while it runs.
 //!
-//! The queue is bounded. Text is never lost and never waits: what does not fit is joined to the
-//! text before it, and of a tool's output the latest is kept. Everything else waits for room, so a listener that stops reading pauses the
-//! turn instead of filling the memory; one that went away stops nothing.
+//! The queue is bounded. Text is never lost and never waits: if the queue is full, it is joined to
+//! the text before it, and only the latest part of a tool's output is kept. Everything else waits
+//! for room, so a listener that stops reading pauses the turn instead of filling the memory; one
+//! that disconnected stops nothing.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -15,24 +16,23 @@ use crate::grant::Grant;
 use crate::permission::{PermissionAnswer, PermissionRequest};
 use crate::tool::FileChange;
 
-/// Events that may wait to be read.
+/// Length of the queue.
 const EVENTS_MAX: usize = 256;
 
-/// Bytes of a tool's output that may wait to be read: what a screen or two can show. Its result has
-/// all of it.
+/// Bytes of a tool's output in the queue: what a screen or two can show. Its result has all of it.
 const PROGRESS_BYTES_MAX: usize = 64 << 10;
 
-/// Something that happens in a turn.
+/// An event of a turn.
 #[derive(Debug)]
 pub enum Event {
-    /// Someone else is in a turn of this session; this one waits.
+    /// Another turn is running in this session; this one waits.
     Waiting {
-        /// Who holds it.
+        /// Its holder.
         holder: String,
     },
-    /// The question is longer than the model's window; it sees the beginning.
+    /// The question is longer than the model's window; the model sees its beginning.
     QuestionCut {
-        /// Characters it has.
+        /// Its length in characters.
         from_chars: u64,
         /// Characters the model sees.
         to_chars: u64,
@@ -41,18 +41,18 @@ pub enum Event {
     Damaged {
         /// The entry.
         seq: u64,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
     /// More of the reply's text.
     Text(String),
-    /// More of what the model thinks.
+    /// More of the model's thinking.
     Thinking(String),
-    /// The reply broke off or was refused, and is asked for again; its text so far is void.
+    /// The reply broke off or was refused, and the request is retried; its text so far is void.
     Retry {
         /// What went wrong.
         why: String,
-        /// How long we wait first.
+        /// The wait before the retry.
         wait: Duration,
     },
     /// Earlier questions that the provider refuses are left out from now on.
@@ -62,27 +62,27 @@ pub enum Event {
     },
     /// The model calls a tool.
     Call(Call),
-    /// A tool that changes something is about to run; it does so only if someone agrees.
+    /// A tool that changes something is about to run, if the user agrees.
     Permission(PermissionRequest),
-    /// More of what a running tool writes.
+    /// More output of a running tool.
     Progress {
         /// The id of the call.
         call: String,
         /// What it wrote.
         text: String,
     },
-    /// A tool is done.
+    /// A tool has finished.
     Result {
         /// The call it answers.
         call: Call,
-        /// Whether it did what it was asked.
+        /// Whether it succeeded.
         success: bool,
-        /// What it returned.
+        /// Its result.
         text: String,
     },
     /// What the provider charged for one reply.
     Usage(Usage),
-    /// Something happens in a subagent, which works in a session of its own.
+    /// An event of a subagent, which works in its own session.
     Subagent {
         /// Its session.
         session: SessionId,
@@ -91,7 +91,7 @@ pub enum Event {
     },
 }
 
-/// Where events go. Nobody needs to listen.
+/// The sender of events. Nobody has to listen.
 #[derive(Clone, Debug, Default)]
 pub struct Events(Option<Arc<Sender>>);
 
@@ -100,24 +100,24 @@ struct Sender {
     queue: mpsc::Sender<Event>,
     /// Text that did not fit, to be sent before anything else.
     late: Mutex<Vec<Event>>,
-    /// The session these are about, where it is a subagent's.
+    /// The session of the events, if it is a subagent's.
     subagent: Option<SessionId>,
 }
 
 impl Events {
-    /// Events, and where they arrive.
+    /// A sender and a receiver.
     pub fn channel() -> (Events, mpsc::Receiver<Event>) {
         let (queue, receiver) = mpsc::channel(EVENTS_MAX);
         let sender = Sender { queue, late: Mutex::default(), subagent: None };
         (Events(Some(Arc::new(sender))), receiver)
     }
 
-    /// Events nobody listens to.
+    /// A sender without a receiver.
     pub fn none() -> Events {
         Events(None)
     }
 
-    /// The same queue for what happens in a subagent.
+    /// The same queue for the events of a subagent.
     #[must_use]
     pub fn of_subagent(&self, session: SessionId) -> Events {
         Events(self.0.as_ref().map(|sender| {
@@ -126,8 +126,8 @@ impl Events {
         }))
     }
 
-    /// Where a tool reports its progress. It does not keep the queue open: a tool that was
-    /// abandoned must not keep listeners waiting for the end of its turn.
+    /// A sink for the progress of a tool. It does not keep the queue open: an abandoned tool must
+    /// not keep listeners waiting for the end of its turn.
     pub(crate) fn progress(&self, call: &str) -> Progress {
         let sender = self.0.as_ref().map(Arc::downgrade).unwrap_or_default();
         Progress { sender, call: call.to_owned() }
@@ -140,7 +140,7 @@ impl Events {
         }
     }
 
-    /// Reports an event, when there is room for it. A listener that went away is not waited for.
+    /// Reports an event, when there is room for it. Does not wait for a listener that disconnected.
     pub(crate) async fn send(&self, event: Event) {
         let Some(sender) = &self.0 else { return };
         self.flush().await;
@@ -156,7 +156,7 @@ impl Events {
         }
     }
 
-    /// Asks whether a call may run. Nobody there means no.
+    /// Asks whether a call may run. Without a listener, the answer is no.
     pub(crate) async fn ask(
         &self,
         call: &Call,
@@ -170,7 +170,7 @@ impl Events {
     }
 }
 
-/// Where a running tool reports what it writes.
+/// Where a running tool reports its output.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     sender: Weak<Sender>,
@@ -178,7 +178,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Reports more of what the tool writes. Nobody has to listen.
+    /// Reports more output of the tool. Nobody has to listen.
     pub fn report(&self, text: impl Into<String>) {
         if let Some(sender) = self.sender.upgrade() {
             sender.more(Event::Progress { call: self.call.clone(), text: text.into() });
@@ -210,7 +210,7 @@ impl Sender {
     }
 }
 
-/// Joins texts that follow one another.
+/// Joins consecutive texts.
 fn join(events: &mut Vec<Event>) {
     let mut joined: Vec<Event> = Vec::with_capacity(events.len());
     for event in events.drain(..) {

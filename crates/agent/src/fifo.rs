@@ -1,8 +1,8 @@
-//! First in, first out: one queue for each name, in this process.
+//! FIFO queues, one for each name, in this process.
 //!
-//! The lease of a session keeps turns apart, across processes too, but says nothing about who is
-//! next. A queue does: a ticket is taken the moment a request arrives, without waiting, and each
-//! ticket waits for the one before it. A queue exists as long as someone is in it.
+//! The lease of a session separates turns, across processes too, but does not order them. A queue
+//! does: a ticket is taken the moment a request arrives, without waiting, and each ticket waits for
+//! the one before it. A queue exists as long as someone is in it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// The queues there are, by name.
+/// All queues, by name.
 pub struct Fifo<N: Hash + Eq>(Arc<Mutex<HashMap<N, Queue>>>);
 
 struct Queue {
-    /// Ends with the last ticket that was taken.
+    /// Completes with the last ticket that was taken.
     last: CancellationToken,
     tickets: usize,
 }
 
-/// A place in a queue. Dropping it lets the next one go.
+/// A place in a queue. Dropping it lets the next one proceed.
 pub struct Ticket<N: Hash + Eq> {
     queues: Arc<Mutex<HashMap<N, Queue>>>,
     name: N,
@@ -28,12 +28,12 @@ pub struct Ticket<N: Hash + Eq> {
 }
 
 impl<N: Hash + Eq + Clone> Fifo<N> {
-    /// No queues yet.
+    /// Without any queues.
     pub fn new() -> Fifo<N> {
         Fifo(Arc::default())
     }
 
-    /// Takes the next place in a queue, unless this many wait already.
+    /// Takes the next place in a queue, unless it is full.
     pub fn ticket(&self, name: N, waiting_max: usize) -> Option<Ticket<N>> {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = CancellationToken::new();
@@ -60,7 +60,7 @@ impl<N: Hash + Eq + Clone> Default for Fifo<N> {
 }
 
 impl<N: Hash + Eq> Ticket<N> {
-    /// Waits until everyone before has gone.
+    /// Waits until all earlier tickets are gone.
     pub async fn wait(&self) {
         if let Some(before) = &self.before {
             before.cancelled().await;
@@ -78,7 +78,7 @@ impl<N: Hash + Eq> Drop for Ticket<N> {
             }
         }
         drop(queues);
-        // One that gives up while it waits lets nobody overtake those before it.
+        // If one gives up while it waits, the ones after it still wait for those before it.
         let waits = self.before.take().filter(|before| !before.is_cancelled());
         match (waits, tokio::runtime::Handle::try_current()) {
             (Some(before), Ok(runtime)) => {

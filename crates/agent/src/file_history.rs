@@ -1,9 +1,9 @@
-//! Files as they were before the agent changed them.
+//! Earlier versions of files that the agent changed.
 //!
-//! Before `write_file` or `edit_file` writes, what the file holds and what it will hold are kept as
-//! blobs of the session, and an entry of the log says so. All of that is on disk before the file is
-//! touched, so the change can always be undone: see `rewind.rs`. What a subagent changes is noted
-//! in the sessions it works for as well. What commands change is not known here.
+//! Before `write_file` or `edit_file` writes, the current and the new content of the file are
+//! stored as blobs of the session, and an entry of the log refers to them. All of that is on disk
+//! before the file is changed, so the change can always be undone: see `rewind.rs`. Changes by a
+//! subagent are also recorded in the sessions it works for. Changes by commands are not recorded.
 
 use rethread_core::{BlobId, Body, Raw, Thread, sessions};
 use serde::{Deserialize, Serialize};
@@ -13,23 +13,23 @@ use crate::tool::FileChange;
 /// The kind of these entries.
 pub(crate) const FILE_CHANGED: &str = "file_changed";
 
-/// A change to a file, as the log has it.
+/// A change to a file, as recorded in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChanged {
-    /// The file, from the workspace.
+    /// The file, relative to the workspace.
     pub path: String,
     /// The workspace.
     pub workspace: String,
-    /// What it held; none where it was not there.
+    /// The old content; `None` if the file did not exist.
     pub before: Option<BlobId>,
-    /// What it was to hold; none where it was to be removed.
+    /// The new content; `None` if the file was to be removed.
     pub after: Option<BlobId>,
-    /// The call that changed it; none where a person went back.
+    /// The call that changed it; `None` for `/rewind`.
     pub call: Option<String>,
 }
 
 impl FileChanged {
-    /// What an entry says, where it is about a file.
+    /// The change in an entry, if it is one.
     pub fn of(body: &Body) -> Option<FileChanged> {
         match body {
             Body::Unknown { kind, raw } if kind == FILE_CHANGED => {
@@ -45,7 +45,7 @@ impl FileChanged {
     }
 }
 
-/// Keeps what a call is about to change with a session, and notes it in its log.
+/// Stores what a call is about to change with a session, and records it in its log.
 pub(crate) fn keep(
     thread: &mut Thread,
     workspace: &str,
@@ -53,7 +53,7 @@ pub(crate) fn keep(
     change: &FileChange,
 ) -> Result<(), sessions::Error> {
     let FileChange { path, before, after } = change;
-    // A path that is not text could not be found again by the text of it.
+    // A path that is not UTF-8 could not be found again by its text.
     let Some(path) = path.to_str().filter(|_| before.as_deref() != Some(after.as_bytes())) else {
         return Ok(());
     };

@@ -1,25 +1,26 @@
-//! What became of a question whose asker went away, read from the log.
+//! Finds the answer to a question in the log, after the client that asked it was interrupted.
 //!
-//! A door that was killed in the middle of a turn asks here when it comes back: what was answered
-//! is sent, what was not is asked again with the same entry id, which stores nothing twice.
+//! A client that was killed in the middle of a turn uses this when it comes back: if there is an
+//! answer, it is delivered; otherwise the question is asked again with the same entry id, so
+//! nothing is stored twice.
 
 use rethread_core::{EntryId, Place, SessionId, Sessions, sessions};
 
 use crate::step::cut_short;
 
-/// What became of a question.
+/// The state of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuestionState {
     /// It is not in the log.
     NeverAsked,
     /// It is the latest one, and has no answer yet: running its turn again continues it.
     Open,
-    /// Its turn is over; the answer, which is empty where none was given.
+    /// Its turn is over; the answer, which may be empty.
     Answered(String),
 }
 
 impl QuestionState {
-    /// What became of the question with this id, which is at `from` or after it.
+    /// The state of the question with this id, which is at `from` or after it.
     ///
     /// # Errors
     ///
@@ -41,8 +42,8 @@ impl QuestionState {
         }
         let Some(seq) = asked else { return Ok(QuestionState::NeverAsked) };
         let turn = sessions.turn_at(Place { session, seq })?;
-        // A reply that calls no tool is the last one, whether its turn was noted as finished or
-        // not; and someone may have asked something else since.
+        // A reply without tool calls is the last one, whether or not its turn is marked as
+        // finished; and someone may have asked something else since.
         if !turn.is_over() && !turn.has_answer() && head.turn == Some(seq) {
             return Ok(QuestionState::Open);
         }

@@ -1,12 +1,12 @@
-//! Which calls of tools that change something run without a question, which are asked about, and
-//! which are refused.
+//! Decides which calls that change something run without asking, which need consent, and which are
+//! refused.
 //!
-//! Everything here is a pure function of the call and of what was allowed. Nothing is remembered here
-//! (see `permission.rs`) and nobody is asked (see `run_call.rs`).
+//! Everything here is a pure function of the call and the grants. Grants are stored elsewhere (see
+//! `permission.rs`), and asking happens elsewhere (see `run_call.rs`).
 //!
-//! A command prefix is read more strictly than a shell reads it: what this file does not understand
-//! is not one simple command, and is asked about. It never has to be clever, because being wrong in
-//! that direction costs a question.
+//! A command prefix is parsed more strictly than by a shell: anything that this file does not
+//! understand is not a simple command, and needs consent. A mistake in that direction only costs a
+//! question.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ use crate::tool::CHANGING;
 /// The tool that runs commands.
 pub(crate) const RUN: &str = "run";
 
-/// Calls that run without a question.
+/// Calls that may run without asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// Every call of this tool.
@@ -28,7 +28,7 @@ pub enum Grant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandPrefix(Vec<String>);
 
-/// Why a text is not a grant.
+/// Why a text is not a valid grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGrant {
     /// No tool that changes something has this name.
@@ -59,11 +59,11 @@ impl Grant {
         Grant::Tool(name.into())
     }
 
-    /// The commands that begin with these words.
+    /// Commands that begin with these words.
     ///
     /// # Errors
     ///
-    /// [`BadGrant`] where they are not the beginning of one simple command, or would allow any.
+    /// [`BadGrant`] if they are not the beginning of one simple command, or would allow any.
     pub fn command(prefix: &str) -> Result<Grant, BadGrant> {
         let not_simple = || BadGrant::NotSimple { prefix: prefix.to_owned() };
         let words = simple_command(prefix).filter(|words| words.iter().all(|word| is_plain(word)));
@@ -74,7 +74,7 @@ impl Grant {
         Ok(Grant::Command(CommandPrefix(words)))
     }
 
-    /// The tool it is about.
+    /// Its tool.
     pub fn tool_name(&self) -> &str {
         match self {
             Grant::Tool(name) => name,
@@ -82,7 +82,7 @@ impl Grant {
         }
     }
 
-    /// The grant for calls like this one: the tool, or the beginning of its command. None for a
+    /// The grant for calls like this one: the tool, or the beginning of its command. `None` for a
     /// command that is not simple, or whose program runs any command it is given.
     pub(crate) fn like(tool: &str, command: Option<&str>) -> Option<Grant> {
         if tool != RUN {
@@ -93,7 +93,7 @@ impl Grant {
         prefix.iter().all(|word| is_plain(word)).then_some(Grant::Command(CommandPrefix(prefix)))
     }
 
-    /// Whether a call of this tool, with this command, may run by it.
+    /// Whether it allows a call of this tool, with this command.
     pub(crate) fn fits(&self, tool: &str, command: Option<&str>) -> bool {
         match self {
             Grant::Tool(name) => name == tool,
@@ -130,10 +130,10 @@ impl FromStr for Grant {
     }
 }
 
-/// What holds for the calls of a turn.
+/// The permissions of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// What runs without a question.
+    /// What runs without asking.
     pub allow: Vec<Grant>,
     /// Nothing that changes something is offered or run.
     pub read_only: bool,
@@ -141,24 +141,24 @@ pub struct Permissions {
     pub can_ask: bool,
 }
 
-/// What is to be done with a call of a tool that changes something.
+/// The decision about a call that changes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Run,
     Ask,
-    /// It is not run; the text is for the model.
+    /// Refuse it; the text is for the model.
     Refuse(String),
 }
 
 impl Permissions {
-    /// Whether a tool that changes something is in the model's list: not where it could only ever be
+    /// Whether a tool that changes something is offered to the model: not if it could only be
     /// refused.
     pub fn offers(&self, tool: &str) -> bool {
         !self.read_only && (self.can_ask || self.allow.iter().any(|g| g.tool_name() == tool))
     }
 
-    /// What is to be done with a call. `must_ask` says why a person has to agree to this call even
-    /// if earlier ones were allowed.
+    /// The decision about a call. `must_ask` is the reason why this call needs consent even if
+    /// earlier ones were allowed.
     pub(crate) fn verdict(
         &self,
         tool: &str,
@@ -188,8 +188,8 @@ impl Permissions {
     }
 }
 
-/// The words of a command, where it is one simple command: words and quoted texts, and nothing that
-/// a shell would act on. A backslash, an expansion, a redirection, a comment, a second line or a
+/// The words of a command, if it is one simple command: words and quoted texts, and nothing that a
+/// shell would interpret. A backslash, an expansion, a redirection, a comment, a second line or a
 /// second command make it something else.
 fn simple_command(command: &str) -> Option<Vec<String>> {
     let (mut words, mut word): (Vec<String>, Option<String>) = (Vec::new(), None);
@@ -219,14 +219,13 @@ fn simple_command(command: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Whether a word means itself and nothing else, wherever it is in a command.
+/// Whether a word is literal, wherever it is in a command.
 fn is_plain(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%,".contains(c);
     !word.is_empty() && word.chars().all(plain)
 }
 
-/// Programs that do different things by their first argument: `git status` says nothing about
-/// `git push`.
+/// Programs with subcommands: allowing `git status` does not allow `git push`.
 const WITH_VERBS: [&str; 46] = [
     "apt",
     "aws",
@@ -276,7 +275,7 @@ const WITH_VERBS: [&str; 46] = [
     "zig",
 ];
 
-/// Verbs of such programs that are followed by the name of another program.
+/// Subcommands of such programs that are followed by the name of another program.
 const RUNNING_VERBS: [&str; 8] =
     ["exec", "x", "dlx", "foreach", "shell", "develop", "debug", "ssh"];
 
@@ -284,8 +283,8 @@ const RUNNING_VERBS: [&str; 8] =
 const RUNNING_ANY: [&str; 8] =
     ["conda", "docker", "kubectl", "nix", "pipx", "podman", "poetry", "uv"];
 
-/// Programs that run a command or a text they are given, and words of the shell that do. What they
-/// begin with says nothing about what they do.
+/// Programs that run a command or a script they are given, and shell keywords that do. Their name
+/// says nothing about what they do.
 const RUNNING_OTHERS: [&str; 84] = [
     "!",
     ".",
@@ -373,14 +372,14 @@ const RUNNING_OTHERS: [&str; 84] = [
     "zsh",
 ];
 
-/// Whether this program runs any command it is given. Its folder and its version do not matter.
+/// Whether this program runs any command it is given. Its folder and its version are ignored.
 fn runs_others(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program);
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     [name, bare].iter().any(|name| name.is_empty() || RUNNING_OTHERS.contains(name))
 }
 
-/// How many words of a command identify it: the program, and its verb if it has one.
+/// How many words identify a command: the program, and its subcommand if it has one.
 fn prefix_length(words: &[String]) -> Option<usize> {
     let program = words.first().filter(|program| !runs_others(program))?;
     let name = program.rsplit('/').next().unwrap_or(program);

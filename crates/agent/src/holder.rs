@@ -1,7 +1,7 @@
-//! Who holds a lease, and whether that process still lives.
+//! Who holds a lease, and whether that process is still alive.
 //!
-//! A lease ends by itself after some seconds. Nobody has to wait even that long for a process of
-//! this machine that died in the middle of a turn: its lease is ended and the work is done.
+//! A lease expires after some seconds. If its holder was a process on this machine and has died,
+//! nobody has to wait even that long: the lease is ended and the operation is repeated.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use rethread_core::{Sessions, StoreError, sessions};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// Who holds a session: this process, distinguished from any other that has or had its pid, and
-/// this turn.
+/// The name of a holder: this process, distinguished from any other with the same pid, and this
+/// turn.
 pub(crate) fn holder() -> String {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     static PROCESS: LazyLock<String> = LazyLock::new(|| {
@@ -23,7 +23,7 @@ pub(crate) fn holder() -> String {
     format!("{}#{}", *PROCESS, TURNS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether this holder was a process of this machine and has ended. Its lease then holds nothing.
+/// Whether this holder was a process on this machine and has exited. Its lease is then void.
 pub fn is_dead(holder: &str) -> bool {
     let Some((process, rest)) = holder.split_once('@') else { return false };
     let Some((machine_of, _)) = rest.split_once('#') else { return false };
@@ -34,17 +34,17 @@ pub fn is_dead(holder: &str) -> bool {
     }
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => started(&stat).is_none_or(|now| now != began),
-        // It may be hidden from this user, or there are too many open files to look.
+        // It may be hidden from this user, or there are too many open files to check.
         Err(_) => test_kill_process(pid) == Err(Errno::SRCH),
     }
 }
 
-/// Does something that a lease may forbid. The lease of a dead process forbids nothing: it is ended,
-/// and the work is done again.
+/// Runs an operation that a lease may forbid. If the holder of the lease is dead, the lease is
+/// ended, and the operation is repeated.
 ///
 /// # Errors
 ///
-/// The error of the work; [`StoreError::Held`] only while the holder is alive.
+/// The error of the operation; [`StoreError::Held`] only while the holder is alive.
 pub(crate) fn ignoring_dead_holders<T>(
     sessions: &Sessions,
     mut work: impl FnMut(&Sessions) -> sessions::Result<T>,
@@ -62,7 +62,7 @@ pub(crate) fn ignoring_dead_holders<T>(
 fn machine() -> &'static str {
     static MACHINE: LazyLock<String> = LazyLock::new(|| {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        // Processes in another container have numbers of their own.
+        // Processes in another container have separate pids.
         let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         format!("{}-{}", boot.trim(), space.display())
     });
@@ -74,7 +74,7 @@ fn started(stat: &str) -> Option<&str> {
     // The name is in parentheses and may contain spaces; the start time is the 20th field after it.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
-    // A process that was killed and not yet waited for writes nothing any more.
+    // A zombie does not write any more.
     let state = fields.next()?;
     if matches!(state, "Z" | "X") { None } else { fields.nth(18) }
 }

@@ -1,4 +1,4 @@
-//! Whose instructions hold in a turn.
+//! Which instructions apply in a turn.
 //!
 //! The log says so: the latest system message holds. An agent that answers once has its own
 //! written down before its turn, with a note of which ones they replace; those hold again as soon
@@ -12,11 +12,11 @@ use crate::project_instructions::note_of;
 use crate::responder::Responder;
 use crate::runner::{Instructions, Runner};
 
-/// The field of a system message that holds for one turn: the seq of the one it replaces.
+/// The field of a system message for a single turn: the seq of the one it replaces.
 const INSTEAD_OF: &str = "instead_of";
 
 impl Runner {
-    /// What has to be written from `next` on so that the right instructions hold in a turn.
+    /// What has to be appended from `next` on so that the right instructions apply in a turn.
     pub(crate) fn instructions_first(
         &self,
         thread: &Thread,
@@ -41,13 +41,13 @@ impl Runner {
         Ok(first)
     }
 
-    /// The responder's instructions, with what the project says.
+    /// The responder's instructions, with the project's.
     fn ours(&self) -> Message {
         self.responder.project.message(&self.responder.instructions())
     }
 
-    /// Our instructions, where they have to be written: in a session that may have come with
-    /// anyone's. `last` are those that hold by then, if others than those of the log.
+    /// Our instructions, if they have to be appended: in a session whose own may come from anyone.
+    /// `last` are those that will apply, if they are not in the log yet.
     pub(crate) fn enforced(
         &self,
         thread: &Thread,
@@ -65,7 +65,7 @@ impl Runner {
         Ok(other.then_some(ours))
     }
 
-    /// The turn failed: the session's own instructions hold again.
+    /// The turn failed: the session's own instructions apply again.
     pub(crate) async fn end_instructions(
         &self,
         held: &LeasedThread,
@@ -81,7 +81,7 @@ impl Runner {
     }
 }
 
-/// The session's own instructions, where those of one turn still hold.
+/// The session's own instructions, if those of a single turn still apply.
 pub(crate) fn own_again(thread: &Thread) -> Result<Option<Message>, sessions::Error> {
     let Some(held) = message_at(thread, thread.session().tally.system)? else { return Ok(None) };
     let Some((_, before)) = held.extra.iter().find(|(name, _)| name == INSTEAD_OF) else {
@@ -105,7 +105,7 @@ fn message_at(thread: &Thread, seq: Option<u64>) -> Result<Option<Message>, sess
     }
     let place = Place { session: thread.session().id(), seq };
     match thread.sessions().entry_at(place) {
-        // What cannot be read holds no longer.
+        // A message that cannot be read does not apply any more.
         Err(sessions::Error::Store(StoreError::Damaged { .. })) => Ok(None),
         entry => Ok(entry?.body.message().cloned()),
     }

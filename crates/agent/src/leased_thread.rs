@@ -1,8 +1,8 @@
-//! A session held for the length of a turn, or for as long as a program writes to it.
+//! A session that is leased for a turn, or for as long as a program writes to it.
 //!
-//! The store blocks and the loop does not: everything done to the thread is done on a thread for
-//! blocking work, and the lease is renewed in the background while a model takes its time. Waiting
-//! for someone else's turn blocks no thread at all.
+//! The store blocks and the loop does not: all operations on the thread run on threads for blocking
+//! work, and the lease is renewed in the background while a model works. Waiting for another turn
+//! blocks no thread.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -25,10 +25,10 @@ pub struct LeasedThread {
     renewal: JoinHandle<()>,
 }
 
-/// Times someone else may write to a session before what is to be written is given up.
+/// How often another writer may be first before the append is given up.
 const TRIES_MAX: usize = 100;
 
-/// A session that is wanted, and how long one waits while someone else is in a turn.
+/// A session to lease, and how long to wait while another turn runs.
 pub(crate) struct Wanted<'a> {
     pub(crate) sessions: &'a Sessions,
     pub(crate) cache: &'a ThreadCache,
@@ -39,7 +39,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Takes the lease. While someone else holds it, waits.
+    /// Takes the lease. Waits while someone else holds it.
     ///
     /// # Errors
     ///
@@ -49,12 +49,12 @@ impl Wanted<'_> {
         Ok(leased)
     }
 
-    /// Does the first work of a turn: its first append takes the lease. The work is retried if
-    /// someone else wrote in between, with their entries in view.
+    /// Runs the first operation of a turn: its first append takes the lease. It is repeated if
+    /// someone else wrote in between, with their entries visible.
     ///
     /// # Errors
     ///
-    /// As [`take`](Wanted::take), and the errors of the work; the lease is not kept then.
+    /// As [`take`](Wanted::take), and the errors of the operation; the lease is not kept then.
     pub(crate) async fn begin<T: Send + 'static>(
         &self,
         first: impl Fn(&mut Thread) -> Result<T, sessions::Error> + Send + Sync + 'static,
@@ -68,14 +68,14 @@ impl Wanted<'_> {
                 if thread.holds() {
                     return Ok(done);
                 }
-                // Nothing had to be written. Someone may have written meanwhile.
+                // Nothing had to be appended. Someone may have written in the meantime.
                 thread.hold(&name, LEASE)?;
                 thread.refresh()?;
                 if thread.head() == head { Ok(done) } else { first(thread) }
             });
             let done = done.and_then(|done| unarchive(thread).map(|()| done));
             if done.is_err() && thread.holds() {
-                // The lease ends by itself if this fails.
+                // The lease expires if this fails.
                 thread.release(&name).ok();
             }
             done
@@ -84,11 +84,11 @@ impl Wanted<'_> {
         Ok((LeasedThread::new(thread, holder, self.sessions.owner().clone()), done))
     }
 
-    /// Does work that is one append, for which no lease is needed.
+    /// Runs an operation that is one append, for which no lease is needed.
     ///
     /// # Errors
     ///
-    /// As [`take`](Wanted::take), and those of the work.
+    /// As [`take`](Wanted::take), and the errors of the operation.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Thread) -> Result<T, sessions::Error> + Send + Sync + 'static,
@@ -102,7 +102,7 @@ impl Wanted<'_> {
         Ok(done)
     }
 
-    /// Does work in the session as soon as nobody else is in a turn.
+    /// Runs an operation in the session as soon as no other turn runs.
     async fn reach<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Thread) -> Result<T, sessions::Error> + Send + Sync + 'static,
@@ -142,7 +142,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Brings back a session that was put away, now that something happens in it.
+/// Unarchives a session, because something happens in it.
 fn unarchive(thread: &Thread) -> Result<(), sessions::Error> {
     match thread.session().header.comes_back() {
         true => thread.sessions().unarchive(thread.session().id()).map(drop),
@@ -150,7 +150,7 @@ fn unarchive(thread: &Thread) -> Result<(), sessions::Error> {
     }
 }
 
-/// Does work, and retries it if someone else wrote first.
+/// Runs an operation, and repeats it if someone else wrote first.
 fn unless_overtaken<T>(
     thread: &mut Thread,
     work: &(impl Fn(&mut Thread) -> Result<T, sessions::Error> + ?Sized),
@@ -171,11 +171,11 @@ impl LeasedThread {
         LeasedThread { thread, holder, owner, renewal }
     }
 
-    /// Does something with the thread.
+    /// Runs an operation on the thread.
     ///
     /// # Errors
     ///
-    /// The error of the work.
+    /// The error of the operation.
     pub async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Thread) -> Result<T, sessions::Error> + Send + 'static,
@@ -184,26 +184,26 @@ impl LeasedThread {
         blocking(move || work(&mut lock(&thread))).await
     }
 
-    /// The thread itself, for what is written to several at once.
+    /// The thread itself, for operations on several at once.
     pub(crate) fn shared(&self) -> Arc<Mutex<Thread>> {
         self.thread.clone()
     }
 
-    /// Gives the session back, and keeps what was read of it for the next turn.
+    /// Releases the session, and caches what was read of it for the next turn.
     ///
     /// # Errors
     ///
     /// I/O errors; the lease expires by itself then.
     pub(crate) async fn release(self, cache: &ThreadCache) -> Result<(), sessions::Error> {
         let (thread, owner) = self.returned().await?;
-        // A renewal that is just ending may still hold it; then it is read again next time.
+        // A renewal may still be using it; then it is read again next time.
         if let Some(thread) = Arc::into_inner(thread).and_then(|thread| thread.into_inner().ok()) {
             cache.put(owner, thread);
         }
         Ok(())
     }
 
-    /// Gives the session back.
+    /// Releases the session.
     ///
     /// # Errors
     ///
@@ -223,35 +223,35 @@ impl LeasedThread {
 }
 
 impl Drop for LeasedThread {
-    /// A turn that is dropped in the middle frees the session, too.
+    /// A turn that is dropped in the middle also releases the session.
     fn drop(&mut self) {
         self.renewal.abort();
         // If the lock is taken, another task is still using the thread.
         let returned = self.thread.try_lock().is_ok_and(|thread| !thread.holds());
         if let (false, Ok(runtime)) = (returned, tokio::runtime::Handle::try_current()) {
             let (thread, holder) = (self.thread.clone(), self.holder.clone());
-            // Nobody is left to report to; the lease expires by itself if this fails.
+            // There is nobody to report to; the lease expires if this fails.
             runtime.spawn_blocking(move || give_back(&thread, &holder).ok());
         }
     }
 }
 
-/// Gives the lease back, where the last append has not done so.
+/// Releases the lease, if the last append has not done so.
 fn give_back(thread: &Mutex<Thread>, holder: &str) -> Result<(), sessions::Error> {
     let mut thread = lock(thread);
     if thread.holds() { thread.release(holder) } else { Ok(()) }
 }
 
-/// Renews the lease for as long as somebody works with the thread. It holds the thread only while
-/// it does so, because releasing it needs sole ownership.
+/// Renews the lease as long as the thread is used. It holds the thread only while it does so,
+/// because releasing needs exclusive ownership.
 async fn renew(thread: Weak<Mutex<Thread>>, holder: String) {
     loop {
         tokio::time::sleep(LEASE / 3).await;
         let (Some(thread), holder) = (thread.upgrade(), holder.clone()) else { return };
-        // Where it fails someone else took over, and the next append is refused and says so.
+        // If it fails, someone else took over, and the next append is refused.
         let renewed = blocking(move || {
             let mut thread = lock(&thread);
-            // One that was given back must not be taken again.
+            // A lease that was released must not be taken again.
             if thread.holds() { thread.hold(&holder, LEASE) } else { Ok(()) }
         });
         drop(renewed.await);
@@ -283,7 +283,7 @@ mod tests {
         runtime.expect("a runtime").block_on(work)
     }
 
-    /// What a turn writes first: what a crash left open, and its question.
+    /// The first append of a turn: results for calls that a crash left open, and the question.
     fn ask(thread: &mut Thread, question: &str) -> Result<Vec<u64>, sessions::Error> {
         let mut items: Vec<Item> = thread.log().repair().into_iter().map(Item::from).collect();
         items.push(Message::user(question).into());
@@ -298,7 +298,7 @@ mod tests {
         let counted = tries.clone();
         let first = move |thread: &mut Thread| {
             if counted.fetch_add(1, Ordering::SeqCst) == 0 {
-                // Someone else writes, and dies in the middle of a round.
+                // Another process writes, and dies in the middle of a round.
                 let call = Block::tool_use("call", "search", Raw::of(&()));
                 let reply = Message::new(Role::Assistant, vec![call]);
                 other.append(id, vec![reply.into()])?;

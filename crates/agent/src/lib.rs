@@ -1,12 +1,12 @@
-//! The loop between a session and a model, and the host that every door uses.
+//! The loop between a session and a model, and the host that every interface uses.
 //!
-//! A turn walks down: a door asks its [`Handle`] to start one (`host/turns.rs`), which finds the
-//! session, waits its turn, decides who answers (`host/decision.rs`) and runs it (`turn.rs`):
-//! build a context, ask a [`provider`], write the reply down, run the [`tool`]s it calls, write
-//! their results down, and ask again. What happens meanwhile is reported as [`Event`]s. Long
-//! conversations continue from a summary: `summarize.rs`, `compact.rs` and `restore.rs`.
+//! The path of a turn: an interface asks its [`Handle`] to start one (`host/turns.rs`), which finds
+//! the session, waits in its queue, decides which agent answers (`host/decision.rs`) and runs it
+//! (`turn.rs`): build a context, ask a [`provider`], append the reply, run the [`tool`]s it calls,
+//! append their results, and ask again. [`Event`]s report the progress. Long conversations continue
+//! from a summary: `summarize.rs`, `compact.rs` and `restore.rs`.
 //!
-//! The agents people talk to are in [`agents`]; every limit is in [`limits`].
+//! Agents are in [`agents`]; every limit is in [`limits`].
 
 pub mod agents;
 mod ask;

@@ -1,11 +1,11 @@
-//! What a file is, by its bytes. What it is called and what its sender says does not count.
+//! Detects the type of a file from its bytes. Its name and the sender's claims are ignored.
 
 use rethread_core::limits::{DOCUMENT_BYTES_MAX, IMAGE_BYTES_MAX};
 
-/// What a file is.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A picture that models take, and its media type.
+    /// A picture that models accept, and its media type.
     Picture(&'static str),
     /// A PDF.
     Pdf,
@@ -39,7 +39,8 @@ impl FileKind {
         })
     }
 
-    /// Bytes that a model takes of it as an attachment; none where it takes it as text or not at all.
+    /// The largest size that a model accepts as an attachment; `None` if it accepts it as text or
+    /// not at all.
     pub fn bytes_max(self) -> Option<u64> {
         match self {
             FileKind::Picture(_) => Some(IMAGE_BYTES_MAX),

@@ -1,5 +1,5 @@
-//! What the next call of a session costs: how much of it is shown, and whether the provider still has
-//! it in its cache.
+//! What the next call of a session will cost: how much of the session is shown, and whether the
+//! provider has it in its cache.
 
 use jiff::Timestamp;
 use rethread_core::Session;
@@ -15,16 +15,16 @@ use crate::tool::Spec;
 pub struct NextCall {
     /// Tokens of the context.
     pub tokens: u64,
-    /// Tokens of everything said since the last clear.
+    /// Tokens of everything since the last clear.
     pub said: u64,
-    /// Tokens of the descriptions of tools, which are sent as well.
+    /// Tokens of the tool descriptions, which are sent as well.
     pub tools: u64,
     /// Whether the provider has the context in its cache.
     #[serde(flatten)]
     pub cache: CacheState,
-    /// What sending it costs now, in dollars; nothing where the price is not known.
+    /// What sending it costs now, in dollars; `None` if the price is not known.
     pub dollars: Option<f64>,
-    /// What it costs once the cache has ended.
+    /// What it costs once the cache has expired.
     pub dollars_cold: Option<f64>,
 }
 
@@ -32,21 +32,21 @@ pub struct NextCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "cache", rename_all = "snake_case")]
 pub enum CacheState {
-    /// There is no provider.
+    /// The model is offline.
     None,
     /// It was never sent.
     Unsent,
     /// It has fewer tokens than the provider caches.
     TooShort {
-        /// The fewest it caches.
+        /// The minimum.
         least: u64,
     },
-    /// It does, if nothing else is sent, until then.
+    /// Yes, until then, if nothing else is sent.
     Warm {
-        /// When that ends.
+        /// When it expires.
         until: Timestamp,
     },
-    /// It does not.
+    /// No.
     Cold {
         /// Since when.
         since: Timestamp,

@@ -1,4 +1,4 @@
-//! The open items of a to-do list: what a call to a tool that keeps one leaves to be done.
+//! The open items of a to-do list, from a call to a tool that keeps one.
 //!
 //! Agents keep such lists under different names, in much the same shape: a list of objects, each
 //! with a status and a text. The shape decides, so imported sessions are covered.
@@ -6,14 +6,14 @@
 use rethread_core::message::Call;
 use serde_json::Value;
 
-/// Where tools keep the list, and the text of an item.
+/// The fields in which tools keep the list, and the text of an item.
 const LISTS: [&str; 4] = ["items", "todos", "plan", "tasks"];
 const TEXTS: [&str; 4] = ["text", "content", "step", "title"];
 
-/// What the status of a finished item can be.
+/// Statuses of a finished item.
 const FINISHED: [&str; 5] = ["done", "completed", "complete", "cancelled", "canceled"];
 
-/// The items of a to-do list that are not finished. None where the call does not write such a list.
+/// The open items of a to-do list. `None` if the call does not write such a list.
 pub(crate) fn open_tasks(call: &Call) -> Option<Vec<String>> {
     let input: Value = serde_json::from_str(call.input.get()).ok()?;
     let items = LISTS.iter().find_map(|field| input.get(field)?.as_array())?;

@@ -1,11 +1,12 @@
-//! A person's own commands: questions that are asked often, each a Markdown file.
+//! Custom commands: questions that are asked often, each in a Markdown file.
 //!
-//! `commands/review.md` is `/review`. Its text is sent as if it had been typed, with what follows the
-//! command put in: `$ARGUMENTS` is all of it, `$1` to `$9` are its words. Front matter may say what it
-//! is for (`description`) and what it takes (`argument-hint`).
+//! `commands/review.md` becomes `/review`. Its text is sent as if it had been typed, with the
+//! arguments filled in: `$ARGUMENTS` is all of them, `$1` to `$9` are single words. Front matter
+//! may contain a `description` and an `argument-hint`.
 //!
-//! Files come from the user's own folder and from the project's. A project's come with its code, so
-//! they are used under the same rule as its agents: once a person has agreed to what they say.
+//! Files come from the user's own folder and from the project's. A project's files come with its
+//! code, so they follow the same rule as its agents: they are used once the user has trusted their
+//! content.
 
 use std::path::Path;
 
@@ -14,25 +15,25 @@ use crate::agents::front_matter;
 use crate::agents::load::{AgentFault, AgentProblem, FILES_MAX, files_in, is_name, text_of};
 use crate::host::FolderFile;
 
-/// A command that is a file.
+/// A custom command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnCommand {
-    /// What is typed after the slash.
+    /// Its name, without the slash.
     pub name: String,
-    /// What it is for, in a line.
+    /// Its purpose, in one line.
     pub description: String,
-    /// What it takes, as it says itself.
+    /// Its arguments, as its file describes them.
     pub takes: String,
-    /// What is asked.
+    /// Its text.
     pub prompt: String,
     /// The absolute path of its file.
     pub path: String,
-    /// Whose it is.
+    /// Where it comes from.
     pub origin: AgentSource,
 }
 
 impl OwnCommand {
-    /// What is asked when this follows the command. What is put in is not looked at again.
+    /// The text with these arguments. Inserted text is not expanded again.
     pub fn with(&self, arguments: &str) -> String {
         let arguments = arguments.trim();
         let words = words(arguments);
@@ -66,7 +67,7 @@ impl OwnCommand {
     }
 }
 
-/// The words of a text; what is in quotes is one.
+/// The words of a text; quotes keep words together.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote, mut is_begun) = (String::new(), None, false);
@@ -90,10 +91,10 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The commands in the files of these two folders, if they exist; a project's takes the place of the
-/// user's of the same name. Of the project's only those that are `trusted` as they are.
+/// The commands in the files of these two folders, if they exist; a project's replaces the user's
+/// of the same name. A project's commands are loaded only if their current content is `trusted`.
 ///
-/// A file that is not right is left out and becomes a [`AgentProblem`]; the rest load.
+/// A file with an error is skipped and becomes an [`AgentProblem`]; the rest are loaded.
 pub fn load(
     user: Option<&Path>,
     project: Option<&Path>,
@@ -151,7 +152,7 @@ fn command(
     Ok(OwnCommand { name, description, takes, prompt, path, origin })
 }
 
-/// What a file says it is for, what it takes, and what it asks. Front matter may be left out.
+/// The description, the argument hint and the text of a file. Front matter is optional.
 fn parts(text: &str) -> Result<(String, String, String), front_matter::Wrong> {
     let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
     if bare.lines().next().map(str::trim_end) != Some("---") {

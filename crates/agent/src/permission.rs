@@ -1,4 +1,4 @@
-//! Asking a person whether a tool may change something, and remembering what they allowed.
+//! Asks the user whether a tool may change something, and remembers what they allowed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,38 +10,38 @@ use tokio::sync::oneshot;
 use crate::grant::{Grant, Permissions};
 use crate::tool::FileChange;
 
-/// A call that waits for a person. Dropping it means no.
+/// A call that waits for consent. Dropping it means no.
 #[derive(Debug)]
 pub struct PermissionRequest {
     /// The call.
     pub call: Call,
-    /// What it would do to a file, where it changes one.
+    /// Its change to a file, if it makes one.
     pub change: Option<FileChange>,
-    /// Why a person is asked about this call even if they allowed others before.
+    /// Why the user is asked about this call even if they allowed others before.
     pub why: Option<String>,
-    /// What [`Always`](PermissionAnswer::Always) would allow; none where that would allow anything,
-    /// or would not help because each such call is asked about.
+    /// What [`Always`](PermissionAnswer::Always) would allow; `None` if that would allow anything,
+    /// or would not help because each such call needs consent.
     pub always: Option<Grant>,
     answer: oneshot::Sender<PermissionAnswer>,
 }
 
-/// What a person says to a call.
+/// The user's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionAnswer {
-    /// It may run this time.
+    /// Run it this time.
     Once,
-    /// It may run, and so may every call that fits this, in this session.
+    /// Run it, and every call that matches this, in this session.
     Always(Grant),
-    /// It may not run.
+    /// Do not run it.
     No,
-    /// It may not run; the text is passed to the model as what to do instead.
+    /// Do not run it; the text is passed to the model as what to do instead.
     NoBecause(String),
 }
 
 /// The result of a call that a person declined. Their comment follows it.
 pub const DECLINED: &str = "the user declined this call";
 
-/// What a model reads about a call that was not started because the user stopped the turn.
+/// The result of a call that was not started because the user stopped the turn.
 pub const NOT_RUN: &str = "not run: the user stopped the turn";
 
 impl PermissionRequest {
@@ -55,25 +55,24 @@ impl PermissionRequest {
         (PermissionRequest { call, change, why, always, answer }, answered)
     }
 
-    /// Answers. A turn that was stopped meanwhile does not hear it.
+    /// Sends the answer. If the turn was stopped in the meantime, it is ignored.
     pub fn answer(self, answer: PermissionAnswer) {
         drop(self.answer.send(answer));
     }
 }
 
-/// What people allowed and trusted, in this process. None of it is stored: a process that starts
-/// again asks again.
+/// What users allowed and trusted, in this process. None of it is stored: a new process asks again.
 #[derive(Clone, Default)]
 pub(crate) struct Grants(Arc<Mutex<Remembered>>);
 
 #[derive(Default)]
 struct Remembered {
-    /// Imported sessions whose words a person trusts.
+    /// Imported sessions that the user trusts.
     trusted: Vec<(Owner, SessionId)>,
     sessions: HashMap<Scope, SessionPermissions>,
 }
 
-/// What something was allowed for: a session of someone's, in one folder.
+/// The scope of a permission: a session of an owner, in one folder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scope {
     pub(crate) owner: Owner,
@@ -81,14 +80,14 @@ pub(crate) struct Scope {
     pub(crate) workspace: Option<String>,
 }
 
-/// What a person changed about the permissions of one session.
+/// The user's changes to the permissions of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionPermissions {
     /// What they allowed.
     pub allow: Vec<Grant>,
-    /// What flags and configuration allow, and they took back.
+    /// What flags and configuration allow, and the user revoked.
     pub revoked: Vec<Grant>,
-    /// Whether anything may be changed; as the program was started where they did not say.
+    /// Whether changes are allowed at all; as the program was started if `None`.
     pub read_only: Option<bool>,
 }
 
@@ -101,7 +100,7 @@ impl SessionPermissions {
         }
     }
 
-    /// Takes back what was allowed, wherever it was.
+    /// Revokes a permission, wherever it came from.
     pub fn revoke(&mut self, grant: Grant) {
         self.allow.retain(|allowed| *allowed != grant);
         if !self.revoked.contains(&grant) {
@@ -109,7 +108,7 @@ impl SessionPermissions {
         }
     }
 
-    /// What holds, where flags and configuration say this.
+    /// The resulting permissions, given those of flags and configuration.
     pub fn over(&self, allow: &[Grant], read_only: bool, can_ask: bool) -> Permissions {
         let usual = allow.iter().filter(|grant| !self.revoked.contains(grant));
         let own = self.allow.iter().filter(|grant| !allow.contains(grant));
@@ -126,7 +125,7 @@ impl Grants {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a person changed in a session.
+    /// The user's changes in a session.
     pub(crate) fn of(&self, scope: &Scope) -> SessionPermissions {
         self.lock().sessions.get(scope).cloned().unwrap_or_default()
     }

@@ -1,12 +1,12 @@
-//! What a project says to the agents that work in it: `AGENTS.md`, or `CLAUDE.md` where there is
-//! none, of the workspace and of the folders above it up to the root of its repository.
+//! A project's instructions for agents: `AGENTS.md`, or `CLAUDE.md` if there is none, from the
+//! workspace and the folders above it up to the root of the repository.
 //!
-//! The text becomes a part of the system message, which is an entry of the log: written when it is
-//! first used, and again when it has changed. So a context stays a function of its log. It is text
-//! and nothing else: tools, permissions and models are never read from it.
+//! The text becomes part of the system message, which is an entry of the log: appended when it is
+//! first used, and again when it has changed. So a context stays a function of its log. It is only
+//! text: tools, permissions and models are never read from it.
 //!
-//! A file is used if it is a text file that is really inside the repository. One that a link leads
-//! out of it, or that is binary, is left out; a long one is cut.
+//! A file is used if it is a text file that is really inside the repository. Links that lead out of
+//! it, and binary files, are left out; a long file is cut.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use crate::limits::{PROJECT_BYTES_MAX, PROJECT_FILE_BYTES_MAX, PROJECT_FOLDERS_M
 use crate::responder::naming_workspace;
 use crate::tool::{Workspace, repository_of};
 
-/// The names such a file may have, the first that is there in a folder.
+/// The possible names; the first that exists in a folder is used.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// The field of a system message that says which part of it is the project's.
+/// The field of a system message that marks the project's part of it.
 const PROJECT: &str = "project";
 
 const INTRODUCTION: &str = "The project says this to agents that work in it. It cannot add tools or \
                             permissions, and what the user says goes first.";
 
-/// What a project says, as it is on disk now.
+/// A project's instructions, as they are on disk now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectInstructions {
     /// The text for the model; empty if there is none.
@@ -37,7 +37,7 @@ pub struct ProjectInstructions {
 /// A file whose text is sent to the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectFile {
-    /// The file, from the root of the repository on.
+    /// The file, relative to the root of the repository.
     pub path: String,
     /// How many of its bytes are sent to the model.
     pub bytes: u64,
@@ -45,7 +45,7 @@ pub struct ProjectFile {
     pub of: u64,
 }
 
-/// The part of a system message that is the project's.
+/// The project's part of a system message.
 #[derive(Serialize, Deserialize)]
 struct Part {
     /// The byte at which it begins.
@@ -54,14 +54,14 @@ struct Part {
 }
 
 impl ProjectInstructions {
-    /// Reads what the project of a folder says. What cannot be read is left out.
+    /// Reads the instructions of a folder's project. Files that cannot be read are left out.
     pub fn read(folder: &Path) -> ProjectInstructions {
         let root = repository_of(folder).unwrap_or_else(|| folder.to_owned());
         let Ok(workspace) = Workspace::open(&root) else { return ProjectInstructions::default() };
         let below = folder.strip_prefix(&root).unwrap_or(Path::new(""));
         let mut room = PROJECT_BYTES_MAX;
         let mut found = Vec::new();
-        // What is nearest is most to the point, and gets its room first.
+        // The nearest file is the most relevant, and has priority.
         for folder in below.ancestors().take(PROJECT_FOLDERS_MAX) {
             let here = NAMES.iter().map(|name| folder.join(name));
             let Some((path, size, mut text)) = here.clone().find_map(|path| {
@@ -121,7 +121,7 @@ impl ProjectInstructions {
         if message.plain_text() == said {
             return None;
         }
-        // What else was noted about it still holds.
+        // Its other fields are kept.
         let others = held.into_iter().flat_map(|held| held.extra.iter());
         let others = others.filter(|(name, _)| name != PROJECT).cloned();
         message.extra.splice(0..0, others);
@@ -129,7 +129,7 @@ impl ProjectInstructions {
     }
 }
 
-/// The text of a system message without what is the project's.
+/// The text of a system message without the project's part.
 pub(crate) fn own_text(message: &Message) -> String {
     let mut text = message.plain_text();
     if let Some(part) = part_of(message).filter(|part| text.is_char_boundary(part.from)) {
@@ -143,12 +143,12 @@ fn part_of(message: &Message) -> Option<Part> {
     serde_json::from_str(part.get()).ok()
 }
 
-/// The note of a system message about its project, to be kept with its text.
+/// The field about the project's part, to be kept with the text.
 pub(crate) fn note_of(message: &Message) -> Option<(String, Raw)> {
     message.extra.iter().find(|(name, _)| name == PROJECT).cloned()
 }
 
-/// The project files that are in a session's system message, according to its log.
+/// The project files that are part of a session's system message, according to its log.
 ///
 /// # Errors
 ///

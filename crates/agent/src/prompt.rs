@@ -1,4 +1,4 @@
-//! The texts a model is sent to summarise a conversation and to take it up again.
+//! The prompts for summarising a conversation and for continuing from a summary.
 
 use rethread_core::summary::{END, START, block};
 
@@ -49,7 +49,7 @@ pub(crate) struct Restoration<'a> {
     pub(crate) summary: &'a str,
 }
 
-/// Gives a summary to the model that continues from it.
+/// The prompt that gives a summary to the model that continues from it.
 pub(crate) fn restoration(past: &Restoration<'_>) -> String {
     let Restoration { date, id, size, resumed_from, file, summary } = past;
     let mut lineage = String::new();
@@ -79,8 +79,8 @@ Keep your response concise.",
     )
 }
 
-/// The names that a continued session is given after the restoration prompt, or nothing where there
-/// are none. A name has no blanks and no signs but `_ / . -`: see [`names_in_use`].
+/// The names that a continued session is given after the restoration prompt; empty if there are
+/// none. A name has no blanks and no signs but `_ / . -`: see [`names_in_use`].
 ///
 /// [`names_in_use`]: rethread_core::sessions::names_in_use
 pub(crate) fn names(names: &[String]) -> String {

@@ -1,10 +1,10 @@
-//! Asking past a refusal, so that no message locks a session.
+//! Continues after a refusal, so that no message can block a session.
 //!
-//! What was said stays in the log and is sent again with the next question. Where a provider
-//! refuses one message, it would refuse every question from then on. So a turn that was refused
-//! for its content is left out of later contexts, with a mark in the log. Where it is not clear
-//! what the provider refuses, the questions before this one that have no answer are suspected: the
-//! request is sent without them, and only if that succeeds are they left out.
+//! A message stays in the log and is sent again with the next question. If a provider refuses one
+//! message, it would refuse every question from then on. So a turn that was refused because of its
+//! content is left out of later contexts, with a mark in the log. If it is not clear what the
+//! provider refuses, the preceding questions without an answer are suspected: the request is sent
+//! without them, and only if that succeeds are they left out.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::tool::Spec;
 const REFUSED: &str = "the provider refused it";
 
 impl Runner {
-    /// Asks for one reply in the turn that began at this place.
+    /// Asks for one reply in the turn that began at this position.
     pub(crate) async fn ask_past_refusals(
         &self,
         held: &LeasedThread,
@@ -74,8 +74,8 @@ impl Runner {
         Ok(asked)
     }
 
-    /// Whether this model answered what was said before, so that what it refuses is new. Another one
-    /// may object to something older.
+    /// Whether this model answered the earlier messages, so that it must object to a new one.
+    /// Another model may object to an older one.
     async fn answered_before(&self, held: &LeasedThread) -> Result<bool, TurnError> {
         let model = self.responder.model.id();
         let same = held.with(move |thread| {
@@ -109,7 +109,7 @@ impl Runner {
     }
 }
 
-/// What was refused, if it may be what the request says.
+/// The refusal, if the content of the request may be its cause.
 fn cause_of(asked: &AskOutcome) -> Option<RefusalCause> {
     match asked {
         AskOutcome::Failed(Failure::Refused { cause, .. }, None) => {

@@ -1,10 +1,10 @@
-//! Noticing that a model repeats itself.
+//! Detects that a model repeats itself.
 //!
 //! A call that gave the same result before gives the model no new information. After three of those
-//! in one turn, the turn is ended. What may have changed the answer counts as progress: after a
-//! successful call of a tool that changes something, which was not made before, the count starts
-//! again. Running the tests, changing a file and running the tests again is work, even if the tests
-//! fail in the same way.
+//! in one turn, the turn is ended. Anything that may have changed the result counts as progress:
+//! after a successful new call of a tool that changes something, the count starts again. Running
+//! the tests, changing a file and running the tests again is work, even if the tests fail in the
+//! same way.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,14 +18,14 @@ use crate::limits::SAME_RESULTS_MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct Answered {
     tool: String,
-    /// The call and its result, in short.
+    /// A hash of the call and its result.
     key: u64,
     /// It may have changed something.
     progress: bool,
 }
 
 impl Answered {
-    /// A call, the message that answers it, and whether its tool changes something.
+    /// A call, the message with its result, and whether its tool changes something.
     pub(crate) fn new(call: &Call, answer: &Message, changes: bool) -> Answered {
         let mut hasher = DefaultHasher::new();
         (&call.name, call.input.get()).hash(&mut hasher);
@@ -39,7 +39,7 @@ impl Answered {
     }
 }
 
-/// What was answered in a turn so far.
+/// The calls of a turn so far.
 #[derive(Debug, Default)]
 pub(crate) struct Repetition {
     /// Rounds with the same call and result, since something may have changed.
@@ -50,7 +50,7 @@ pub(crate) struct Repetition {
 impl Repetition {
     /// Counts a round. Returns the tool whose call gave the same result too often.
     pub(crate) fn count(&mut self, round: &[Answered]) -> Option<String> {
-        // The same call twice in one reply is one question.
+        // The same call twice in one reply counts once.
         let mut keys = HashSet::new();
         let new = |answered: &&Answered| !self.ever.contains(&answered.key);
         if round.iter().filter(new).any(|answered| answered.progress) {

@@ -1,6 +1,6 @@
-//! Who answers: an agent with its model, its tools and its rules. Whose sessions it answers in is
-//! not said here: a [`Runner`](crate::Runner) puts the two together, and only a
-//! [`Handle`](crate::Handle) makes one.
+//! A responder: an agent with its model, its tools and its rules. It is independent of sessions: a
+//! [`Runner`](crate::Runner) combines it with the sessions of an owner, and only a
+//! [`Handle`](crate::Handle) creates one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,54 +15,54 @@ use crate::project_instructions::ProjectInstructions;
 use crate::provider::{Delta, Provider, Request};
 use crate::tool::{Spec, Toolbox};
 
-/// Who answers.
+/// An agent with everything it needs to answer.
 #[derive(Clone)]
 pub struct Responder {
     /// The agent.
     pub agent: Agent,
     /// The model that answers.
     pub model: Model,
-    /// Who runs the model.
+    /// The provider of the model.
     pub provider: Arc<dyn Provider>,
-    /// Who writes summaries.
+    /// The model for summaries.
     pub scribe: Scribe,
-    /// How contexts are shaped.
+    /// The policy for contexts.
     pub policy: Policy,
-    /// What the model can do.
+    /// The tools.
     pub tools: Arc<Toolbox>,
-    /// What flags and configuration allow to run without a question.
+    /// What flags and configuration allow without asking.
     pub allow: Vec<Grant>,
     /// Nothing may be changed.
     pub read_only: bool,
     /// The folder the conversation is about.
     pub workspace: Option<String>,
-    /// What the project in that folder says to agents.
+    /// The instructions of the project in that folder.
     pub project: Arc<ProjectInstructions>,
-    /// How far a turn may go.
+    /// The limits of a turn.
     pub bounds: Bounds,
-    /// The program new sessions are held with.
+    /// The `source` of new sessions.
     pub source: Option<String>,
 }
 
-/// Who writes summaries, and acknowledges them: a model without tools.
+/// The model that writes and acknowledges summaries, without tools.
 #[derive(Clone)]
 pub struct Scribe {
     /// The model.
     pub model: Model,
-    /// Who runs it.
+    /// Its provider.
     pub provider: Arc<dyn Provider>,
     /// Its instructions.
     pub prompt: String,
 }
 
 impl Scribe {
-    /// One reply, within the time a summary may take.
+    /// One reply, within the timeout for a summary.
     pub(crate) async fn reply(&self, messages: &[Message]) -> Result<Message, String> {
         reply(&self.model, self.provider.as_ref(), messages).await
     }
 }
 
-/// One reply without tools, within the time a summary may take.
+/// One reply without tools, within the timeout for a summary.
 pub(crate) async fn reply(
     model: &Model,
     provider: &dyn Provider,
@@ -95,11 +95,11 @@ pub(crate) fn naming_workspace(instructions: String, workspace: Option<&str>) ->
 /// How far a turn may go.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Rounds, where someone has set them; otherwise it depends on who asks.
+    /// Rounds, if configured; otherwise it depends on the caller.
     pub rounds: Option<u32>,
-    /// Time a tool may take.
+    /// Timeout of a tool.
     pub tool_time: Duration,
-    /// Time to wait for someone else's turn.
+    /// Timeout for waiting for another turn.
     pub lease_wait: Duration,
 }
 
@@ -110,7 +110,7 @@ impl Default for Bounds {
 }
 
 impl Responder {
-    /// What a session that this responder starts is: its agent, its model and its instructions.
+    /// The fields of a new session: its agent, its model and its instructions.
     pub fn new_session(&self) -> New {
         let profile = Profile {
             agent: Some(self.agent.name.clone()),
@@ -124,7 +124,7 @@ impl Responder {
         New { profile, system, source, ..New::default() }
     }
 
-    /// The system message of its sessions, without what their project says.
+    /// The system message of its sessions, without the project's instructions.
     pub(crate) fn instructions(&self) -> String {
         let mut system = self.agent.prompt.trim_end().to_owned();
         if let Some(workspace) = &self.workspace {
@@ -133,15 +133,15 @@ impl Responder {
         system
     }
 
-    /// The same without any tool, for a session whose words may be anyone's.
+    /// The same without any tool, for an untrusted session.
     #[must_use]
     pub fn without_tools(mut self) -> Responder {
         self.agent.tools = Some(Vec::new());
         self
     }
 
-    /// The tools that are offered to the model: those of the agent, but of the ones that change
-    /// something only those it may use.
+    /// The tools that are offered to the model: those of the agent; of those that change something,
+    /// only the allowed ones.
     pub fn specs(&self, permissions: &Permissions) -> Vec<Spec> {
         let specs = self.tools.specs(|tool| permissions.offers(tool));
         let may_use = |spec: &Spec| {

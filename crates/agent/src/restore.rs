@@ -1,8 +1,7 @@
-//! Continuing from a summary in a new session.
+//! Continues from a summary in a new session.
 //!
-//! A continued session knows only the one before it: its summary, its last turns word for word, and
-//! where the rest can be read. The child appears whole, with the model's acknowledgment in it, or
-//! not at all.
+//! A continued session contains the summary of the previous one, its last turns verbatim, and where
+//! the rest can be read. It is created atomically, together with the model's acknowledgment.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -28,14 +27,14 @@ use crate::runner::{Runner, TurnError};
 pub const NO_ACKNOWLEDGMENT: &str =
     "(No acknowledgment came. The summary of the previous session is restored; go on.)";
 
-/// A session that is to be continued.
+/// A session to continue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastSession {
-    /// Its id, as a person would name it.
+    /// Its id, for display.
     pub id: String,
-    /// The session, where it is in the store.
+    /// The session, if it is in the store.
     pub session: Option<SessionId>,
-    /// Its name, where someone gave it one.
+    /// Its name, if it was given one.
     pub name: Option<Name>,
     /// Its agent.
     pub agent: Option<String>,
@@ -70,13 +69,13 @@ impl PastSession {
 pub struct Continued {
     /// The new session.
     pub session: Session,
-    /// What the model said to the summary.
+    /// The acknowledgment.
     pub acknowledgment: String,
-    /// Whether the model said it.
+    /// Whether the model wrote it.
     pub acknowledged: bool,
     /// What the provider charged for it.
     pub usage: Usage,
-    /// Turns carried over word for word.
+    /// Turns carried over verbatim.
     pub carried: usize,
     /// Tokens of those.
     pub carried_tokens: u64,
@@ -89,8 +88,9 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`StoreError::KeyMoved`](rethread_core::StoreError::KeyMoved) if a key was moved meanwhile;
-    /// otherwise I/O errors. A model that does not answer is not an error: a fixed line is used.
+    /// [`StoreError::KeyMoved`](rethread_core::StoreError::KeyMoved) if a key was moved in the
+    /// meantime; otherwise I/O errors. A model that does not answer is not an error: a fixed line
+    /// is used.
     pub async fn restore(
         &self,
         past: &PastSession,
@@ -104,7 +104,7 @@ impl Runner {
         let system = new.system.clone().unwrap_or_default();
         let answer = {
             let mut messages = self.view(&system, &restored);
-            // The placeholder of the answer that is asked for now.
+            // The placeholder for the requested acknowledgment.
             messages.pop_if(|message| message.role == Role::Assistant);
             reply(&self.responder.model, self.responder.provider.as_ref(), &messages).await
         };
@@ -128,7 +128,7 @@ impl Runner {
         let (session, tokens) = blocking(move || {
             let mut keys = keys;
             if origin == Origin::Compact {
-                // The model took its time: a key may have been pointed elsewhere meanwhile.
+                // This took a while: a key may have been moved in the meantime.
                 let theirs = match parent {
                     Some(id) => sessions.get(id)?.keys,
                     None => Vec::new(),
@@ -151,7 +151,7 @@ impl Runner {
         })
     }
 
-    /// The entry a continued session opens with; its acknowledgment is still to come.
+    /// The first entry of a continued session, without its acknowledgment.
     fn restored(&self, past: &PastSession, summary: &str, origin: Origin) -> Restored {
         let prompt = prompt::restoration(&Restoration {
             date: &past.date.strftime("%Y-%m-%d %H:%M").to_string(),
@@ -183,7 +183,7 @@ impl Runner {
         }
     }
 
-    /// What the model sees of a session that opens like this: the same bytes it will see later.
+    /// What the model sees of a session that begins like this: the same bytes it will see later.
     fn view(&self, system: &str, restored: &Restored) -> Vec<Message> {
         let bodies =
             [Body::Restored(Box::new(restored.clone())), Body::Message(Message::system(system))];

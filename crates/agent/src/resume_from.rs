@@ -1,4 +1,4 @@
-//! What is known of a session that is to be continued: from the store, or from a file.
+//! Collects what is needed to continue a session: from the store, or from a file.
 
 use std::path::{Path, PathBuf};
 
@@ -13,22 +13,22 @@ use crate::compact::Kept;
 use crate::restore::PastSession;
 use crate::runner::{Runner, TurnError};
 
-/// The most a transcript file may hold. The summary is at its end, so it is read whole.
+/// The maximum size of a transcript file. The summary is at its end, so all of it is read.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// A transcript that is to be continued.
+/// A transcript to continue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FromFile {
     /// Its content.
     pub past: PastSession,
-    /// Its summary, or what is wrong with it.
+    /// Its summary, or why there is none.
     pub summary: markdown::TranscriptSummary,
 }
 
 /// Why a transcript cannot be continued.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is not there, or cannot be read.
+    /// It does not exist, or cannot be read.
     #[error("{} cannot be read: {what}", .path.display())]
     Unreadable {
         /// The file.
@@ -47,8 +47,8 @@ pub enum FileError {
 }
 
 impl Runner {
-    /// What is known of a session in the store. Its transcript is written on the way, so that
-    /// there is a file to point to.
+    /// The session in the store. Its transcript is written first, so that there is a file to refer
+    /// to.
     ///
     /// # Errors
     ///
@@ -57,7 +57,8 @@ impl Runner {
     pub async fn past(&self, id: SessionId) -> Result<PastSession, TurnError> {
         let runner = self.clone();
         Ok(blocking(move || {
-            // A disk that is full for the transcript must not stop the conversation.
+            // If the transcript cannot be written, for lack of space, the conversation still
+            // continues.
             let file = runner.save_transcript(id).ok().flatten();
             let mut thread = runner.sessions.thread(id)?;
             let Kept { tail, names } = runner.kept(&mut thread)?;
@@ -86,14 +87,14 @@ impl Runner {
         .await?)
     }
 
-    /// The session another one continues, as people name it. It may be gone.
+    /// The session that another one continues, for display. It may have been deleted.
     fn shown_parent(&self, header: &Header) -> Option<String> {
         let parent = header.parent?.id;
         let known = self.sessions.get(parent).map(|session| session.shown_id());
         Some(known.unwrap_or_else(|_| parent.to_string()))
     }
 
-    /// Reads a transcript that is to be continued.
+    /// Reads a transcript to continue.
     ///
     /// # Errors
     ///
@@ -131,11 +132,11 @@ impl Runner {
     }
 }
 
-/// Sessions of a chain that are looked at to find the one that gave it its name.
+/// Sessions of a chain that are searched for the one that gave it its name.
 const CHAIN_MAX: usize = 256;
 
-/// What a chain is called: the name of its members without the number that distinguishes them. Nothing
-/// where nobody named it.
+/// The name of a chain: the name of its members without the number that distinguishes them. `None`
+/// if nobody named it.
 ///
 /// A number at the end of a name is part of the name, unless a session this one continues has the name
 /// without it: `issue-100` is continued as `issue-100-2`, and that as `issue-100-3`.
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(called(&second), "issue-100");
         let third = create("issue-100-3", Some(&second), Origin::Resume);
         assert_eq!(called(&third), "issue-100");
-        // A name that someone chose later is kept whole, and a fork is not a continuation.
+        // A name that was chosen later is kept completely, and a fork is not a continuation.
         let renamed = create("issue-7", Some(&third), Origin::Compact);
         assert_eq!(called(&renamed), "issue-7");
         let fork = create("issue-100-4", Some(&first), Origin::Fork);

@@ -1,9 +1,10 @@
-//! Going back to an earlier turn of a session: which there are, what was done since, and putting
-//! files back.
+//! Goes back to an earlier turn of a session: lists the turns and what was done since, and restores
+//! files.
 //!
-//! The conversation goes back by a fork, which is for the caller: nothing is lost by it. Files go back
-//! only when a person says so, from what `file_history.rs` kept, and what they hold at that moment is
-//! kept first. Paths in a log are data: each is resolved below the workspace like a model's.
+//! The conversation goes back with a fork, which the caller makes: nothing is lost. Files are
+//! restored only if the user agrees, from what `file_history.rs` stored, and their current content
+//! is stored first. Paths in a log are untrusted: each is resolved below the workspace, like a
+//! model's.
 
 use std::sync::Arc;
 
@@ -18,14 +19,14 @@ use crate::runner::Runner;
 use crate::subagent::TASK;
 use crate::tool::Workspace;
 
-/// A turn one can go back to.
+/// A turn to go back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastTurn {
-    /// Where its question is.
+    /// The position of its question.
     pub seq: u64,
     /// When it was asked.
     pub at: Timestamp,
-    /// What was asked.
+    /// The question.
     pub question: String,
     /// Files that were changed in it.
     pub files: usize,
@@ -39,25 +40,25 @@ pub struct DoneSince {
     /// Commands that ran, then tasks of subagents, which may have run some. What commands changed is
     /// not known.
     pub commands: Vec<String>,
-    /// Files of other workspaces, and those that cannot be reached any more, with the reason.
+    /// Files of other workspaces, and files that are no longer accessible, with the reason.
     pub out_of_reach: Vec<(String, String)>,
 }
 
 /// A file that tools changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastFile {
-    /// The file, from the workspace.
+    /// The file, relative to the workspace.
     pub path: String,
-    /// What it held when the turn began; none where it was not there.
+    /// Its content when the turn began; `None` if it did not exist.
     pub then: Option<Vec<u8>>,
-    /// What the tools left in it.
+    /// Its content after the tools' last change.
     pub left: Option<Vec<u8>>,
-    /// What it holds now.
+    /// Its current content.
     pub now: Option<Vec<u8>>,
 }
 
 impl PastFile {
-    /// Whether it holds what it held then.
+    /// Whether it has its earlier content.
     pub fn is_as_it_was(&self) -> bool {
         self.now == self.then
     }
@@ -89,7 +90,7 @@ pub fn past_turns(entries: &[Entry]) -> Vec<PastTurn> {
     turns
 }
 
-/// What a file was before the first of some changes, and what the last one left.
+/// The content of a file before the first of some changes, and after the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Span {
     path: String,
@@ -98,8 +99,8 @@ struct Span {
     left: Option<BlobId>,
 }
 
-/// What became of each file in these entries. If a person went back in between, that is not a
-/// change by the agent: it only says what the file contains since.
+/// The changes of each file in these entries. A restore by the user in between is not a change by
+/// the agent: it only determines the content since then.
 fn spans<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for changed in entries.into_iter().filter_map(|entry| FileChanged::of(&entry.body)) {
@@ -147,7 +148,7 @@ fn commands<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<String> {
 }
 
 impl Runner {
-    /// The turns of a session one can go back to, oldest first.
+    /// The turns of a session, oldest first.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store. What is wrong with a single file is said there.
+    /// I/O errors of the store. Problems with a single file are part of the result.
     pub fn done_since(&self, id: SessionId, seq: u64) -> Result<DoneSince, sessions::Error> {
         let entries = self.since(id, seq)?;
         let mut done = DoneSince { commands: commands(&entries), ..DoneSince::default() };
@@ -188,12 +189,12 @@ impl Runner {
         Ok(done)
     }
 
-    /// Puts a file back. What it holds now is kept in the session `id` first, with an entry that says
-    /// so.
+    /// Restores a file. Its current content is first stored with the session `id`, with an entry
+    /// about it.
     ///
     /// # Errors
     ///
-    /// Why it was not: then it is as it is now.
+    /// Why it was not restored; the file is unchanged then.
     pub fn put_back(&self, id: SessionId, file: &PastFile) -> Result<(), String> {
         let nowhere = || "no workspace".to_owned();
         let tools: &Arc<Workspace> = self.responder.tools.workspace().ok_or_else(nowhere)?;
@@ -215,8 +216,8 @@ impl Runner {
         tools.put_back(&file.path, file.then.as_deref()).map_err(|failure| failure.0)
     }
 
-    /// The files that a person put back in a session since it was started, as they were before that.
-    /// None where that was in another workspace.
+    /// The files that the user restored in a session since it was started, as they were before
+    /// that. Empty if that was in another workspace.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Running one call of a model: found, allowed, asked for, limited.
+//! Runs one call of a model: finds the tool, checks permissions, asks if needed, applies limits.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -18,13 +18,13 @@ use crate::runner::Runner;
 use crate::tool::{FileChange, Site, Spec, Tool, ToolFailure};
 use crate::turn::{RunningTurn, TurnOptions};
 
-/// A call that is done.
+/// A finished call.
 pub(crate) struct CallDone {
-    /// The message that answers it.
+    /// The message with its result.
     pub(crate) message: Message,
-    /// What is reported when its turn comes.
+    /// The event to report in its turn.
     pub(crate) event: Event,
-    /// What a subagent was charged for it.
+    /// What a subagent was charged.
     pub(crate) usage: Usage,
 }
 
@@ -44,7 +44,7 @@ impl Runner {
         events.send(Event::Call(call.clone())).await;
         let mut usage = Usage::default();
         let outcome = match self.refusal(index, &call, &turn.tools) {
-            // Once someone has stopped the turn, nothing more of it is begun.
+            // After the turn was stopped, nothing more is started.
             _ if stop.is_cancelled() => Err(ToolFailure(NOT_RUN.into())),
             Some(refusal) => Err(refusal),
             None if self.responder.tools.find(&call.name).is_none() => {
@@ -111,7 +111,7 @@ impl Runner {
         if let Some(change) = change {
             self.keep(held, call, change).await?;
         }
-        // Stopping the turn stops the tool, and so does running out of time.
+        // Stopping the turn stops the tool, and so does its timeout.
         let mine = stop.child_token();
         let site = Site {
             sessions: self.sessions.clone(),
@@ -127,7 +127,7 @@ impl Runner {
             biased;
             done = &mut work => done,
             () = stop.cancelled() => {
-                // It was asked to stop; what it still did is worth knowing.
+                // It was asked to stop; its result still matters.
                 let late = tokio::time::timeout(STOP_GRACE, &mut work).await;
                 late.unwrap_or_else(|_| Err(interrupted()))
             }
@@ -139,8 +139,9 @@ impl Runner {
         }
     }
 
-    /// Whether a call may run: because it changes nothing, by what was allowed, or because a person
-    /// agrees now. One that cannot be done at all is not asked about. Returns what it does to a file.
+    /// Whether a call may run: because it changes nothing, because it was allowed, or because the
+    /// user agrees now. A call that cannot succeed is not asked about. Returns its change to a
+    /// file.
     async fn permission(
         &self,
         session: SessionId,
@@ -180,7 +181,8 @@ impl Runner {
                 return Err(ToolFailure(format!("{DECLINED}: {why}")));
             }
         }
-        // People take their time, and others write meanwhile: only what was shown is done.
+        // The user may take a while, and others may write in the meantime: only what was shown is
+        // done.
         if change.is_some() && preview().await? != change {
             let what = "the file changed while the user was asked; read it again";
             return Err(ToolFailure(what.into()));
@@ -188,7 +190,7 @@ impl Runner {
         Ok(change)
     }
 
-    /// Keeps what a file holds before it is changed. Where that fails, it is not changed.
+    /// Stores the content of a file before it is changed. If that fails, the file is not changed.
     async fn keep(
         &self,
         held: &LeasedThread,
@@ -211,22 +213,22 @@ impl Runner {
         })
     }
 
-    /// What holds in a session of this runner's.
+    /// The permissions in a session of this runner.
     pub fn permissions(&self, session: SessionId, can_ask: bool) -> Permissions {
         let changed = self.grants.of(&self.scope(session));
         changed.over(&self.responder.allow, self.responder.read_only, can_ask)
     }
 
-    /// What something that a person allows is allowed for.
+    /// The scope of a permission that the user grants.
     pub(crate) fn scope(&self, session: SessionId) -> Scope {
-        // What a person allows a subagent is allowed in the session they talk in.
+        // A permission for a subagent applies to the session the user is in.
         let session = self.asks_for.unwrap_or(session);
         let owner = self.sessions.owner().clone();
         Scope { owner, session, workspace: self.responder.workspace.clone() }
     }
 }
 
-/// What is stored of a result. What a model sees of it is cut further, in the view.
+/// The part of a result that is stored. What a model sees of it is cut further, in the view.
 fn cut(mut text: String) -> String {
     if text.len() > RESULT_BYTES_MAX {
         let whole = text.len();

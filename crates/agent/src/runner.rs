@@ -1,7 +1,6 @@
-//! What runs turns: a responder in the sessions of one owner.
+//! A runner: a responder in the sessions of one owner. It runs turns.
 //!
-//! A runner comes from a [`Handle`](crate::Handle) and nowhere else, so whose sessions it works in
-//! cannot be forgotten or mixed up.
+//! Only a [`Handle`](crate::Handle) creates a runner, so its owner cannot be forgotten or mixed up.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, Weak};
@@ -23,7 +22,7 @@ use crate::responder::Responder;
 use crate::thread_cache::ThreadCache;
 use crate::turn_economy::TurnEconomy;
 
-/// What runs turns.
+/// Runs turns.
 #[derive(Clone)]
 pub struct Runner {
     /// Who answers.
@@ -31,30 +30,29 @@ pub struct Runner {
     pub(crate) sessions: Sessions,
     pub(crate) threads: ThreadCache,
     pub(crate) grants: Grants,
-    /// The folder transcripts are saved to; none are without it.
+    /// The folder for transcripts; without it, none are saved.
     pub(crate) transcripts: Option<PathBuf>,
-    /// The format the session was imported from, where its tools are off for that reason.
+    /// The format the session was imported from, if its tools are off because of that.
     pub(crate) untrusted: Option<String>,
     pub(crate) instructions: Instructions,
-    /// What made it.
+    /// The handle that created it.
     pub(crate) handle: Handle,
-    /// How many sessions it is below the one a person talks to.
+    /// How deeply it is nested below the session of the user.
     pub(crate) depth: u8,
-    /// The sessions it works for, where it is a subagent's: what it changes is noted there, too.
+    /// The sessions it works for, if it is a subagent's: its changes are recorded there, too.
     pub(crate) above: Vec<Weak<Mutex<Thread>>>,
-    /// The session in whose name a person is asked, where it is not the turn's own.
+    /// The session in which the user is asked, if it is not the turn's own.
     pub(crate) asks_for: Option<SessionId>,
 }
 
-/// Whose instructions hold in a turn.
+/// Which instructions apply in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instructions {
-    /// Those the session has.
+    /// Those of the session.
     Own,
-    /// The responder's, from here on: the session may have come with instructions of unknown
-    /// origin.
+    /// The responder's, from here on: the session's own may come from anyone.
     Ours,
-    /// The responder's, for one turn.
+    /// The responder's, for a single turn.
     Once,
 }
 
@@ -67,45 +65,44 @@ pub enum End {
     RoundLimit,
     /// The model repeated itself: the same call, with the same result, again and again.
     Repeated,
-    /// Someone stopped it; what was said until then is kept.
+    /// The turn was stopped; its partial reply is kept.
     Stopped,
-    /// The model called tools that are the client's: it continues when their results arrive.
+    /// The model called tools of the client: the turn continues when their results arrive.
     ClientCalls,
 }
 
-/// What came out of a turn.
+/// The result of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnAnswer {
     /// The answer.
     pub text: String,
     /// How it ended.
     pub end: End,
-    /// The answer stops before its end: the provider's limit was reached, or someone stopped it.
+    /// The answer is incomplete: the provider's limit was reached, or the turn was stopped.
     pub cut_off: bool,
-    /// Where the question is in the log; the entries of the turn follow it.
+    /// The position of the question in the log; the entries of the turn follow it.
     pub seq: u64,
-    /// Model replies it took.
+    /// Model replies.
     pub rounds: u32,
     /// What the provider charged.
     pub usage: Usage,
     /// How long it took.
     pub took: Duration,
-    /// How much of the room for a context the last one took, in percent. A hundred where
-    /// something had to be left out of it.
+    /// How full the last context was, in percent. A hundred if something had to be left out of it.
     pub fullness: u64,
-    /// The calls the client has to answer, with [`End::ClientCalls`].
+    /// The calls for the client, with [`End::ClientCalls`].
     pub calls: Vec<Call>,
     /// Why it was ended early, with [`End::RoundLimit`] and [`End::Repeated`]. The text ends with
-    /// its notice; any message continues.
+    /// this notice; any message continues.
     pub limit: Option<RoundLimit>,
-    /// Who answered, as `provider/model`.
+    /// The model that answered, as `provider/model`.
     pub model: String,
-    /// What its calls sent, compared with sending everything. Subagents are not counted in it.
+    /// What its calls sent, compared with sending everything, without subagents.
     pub economy: TurnEconomy,
 }
 
 impl End {
-    /// The word for it, for programs.
+    /// Its name, for programs.
     pub fn as_str(self) -> &'static str {
         match self {
             End::Answered => "answered",
@@ -117,16 +114,16 @@ impl End {
     }
 }
 
-/// Why a turn came to nothing.
+/// Why a turn failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
-    /// The session could not be read or written. What was said until then is in the log.
+    /// The session could not be read or written. Earlier entries of the turn are in the log.
     #[error(transparent)]
     Sessions(#[from] sessions::Error),
-    /// The model did not answer. What was said until then is in the log.
+    /// The model did not answer. Earlier entries of the turn are in the log.
     #[error(transparent)]
     Provider(#[from] Failure),
-    /// It did not begin.
+    /// It did not start.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
@@ -142,18 +139,18 @@ impl Runner {
         self.transcripts.as_ref()
     }
 
-    /// The format the session was imported from, where its tools are off for that reason. A door
+    /// The format the session was imported from, if its tools are off because of that. An interface
     /// that can ask may ask, and then [trust](crate::Handle::trust) it.
     pub fn untrusted(&self) -> Option<&str> {
         self.untrusted.as_deref()
     }
 
-    /// Writes down that this runner's agent answers in a session from here on.
+    /// Records that this runner's agent answers in a session from here on.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`](rethread_core::StoreError::Held) while someone is in a turn; otherwise
-    /// I/O errors.
+    /// [`StoreError::Held`](rethread_core::StoreError::Held) while a turn runs; otherwise I/O
+    /// errors.
     pub(crate) fn take_over(&self, session: &Session) -> Result<Session, sessions::Error> {
         let id = session.id();
         let new = self.responder.new_session().profile;
@@ -174,18 +171,18 @@ impl Runner {
         self.sessions.update(id, &change.into())
     }
 
-    /// The instructions that hold in a session, without what its project says.
+    /// The instructions that apply in a session, without the project's.
     fn instructions_of(&self, session: &Session) -> Result<Option<String>, sessions::Error> {
         let Some(seq) = session.tally.system else { return Ok(None) };
         let entry = match self.sessions.read(session.id(), seq..seq + 1) {
-            // What cannot be read holds no longer.
+            // A message that cannot be read does not apply any more.
             Err(sessions::Error::Store(StoreError::Damaged { .. })) => None,
             read => read?.pop(),
         };
         Ok(entry.and_then(|entry| entry.body.message().map(own_text)))
     }
 
-    /// How much of the room for a context a session takes, in percent.
+    /// How full the context of a session is, in percent.
     ///
     /// # Errors
     ///
@@ -196,7 +193,7 @@ impl Runner {
         Ok(crate::turn::fullness(&context, model.budget()))
     }
 
-    /// How much of the room for a context this one takes, in percent.
+    /// How full this context is, in percent.
     pub fn fullness_of(&self, context: &Context) -> u64 {
         crate::turn::fullness(context, self.responder.model.budget())
     }

@@ -1,4 +1,4 @@
-//! A session as a file people can read: its transcript.
+//! Writes transcripts of sessions.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,21 +16,21 @@ use rethread_transcript::write::markdown::{Steps, TranscriptHeader, TranscriptTo
 use crate::runner::Runner;
 use crate::transcript_index;
 
-/// Bytes of a transcript that are made before they are written to a file.
+/// Bytes of a transcript that are buffered before they are written to a file.
 const TRANSCRIPT_PART_BYTES: usize = 256 << 10;
 
-/// Entries read at once for a transcript. All of them are in memory before it is known how large
-/// they are, and one may have 16 MiB.
+/// Entries read at once for a transcript. All of them are in memory before their size is known, and
+/// one may have 16 MiB.
 const TRANSCRIPT_ENTRIES: u64 = 8;
 
 impl Runner {
-    /// Writes a session's transcript into the folder of transcripts, as `<Session ID>.md`, and
-    /// notes it in the folder's index. Returns its path, or nothing if there is no such folder.
+    /// Writes a session's transcript into the folder of transcripts, as `<Session ID>.md`, and adds
+    /// it to the folder's index. Returns its path, or `None` if there is no such folder.
     ///
     /// # Errors
     ///
     /// I/O errors; an error of the store is wrapped in one. An existing transcript is replaced
-    /// whole, or not at all.
+    /// atomically.
     pub fn save_transcript(&self, id: SessionId) -> io::Result<Option<PathBuf>> {
         let Some(folder) = &self.transcripts else { return Ok(None) };
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -52,7 +52,7 @@ impl Runner {
         Ok(Some(path))
     }
 
-    /// Writes a session's transcript to this file, readable by its owner alone.
+    /// Writes a session's transcript to this file, readable by its owner only.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Runner {
         Ok(steps.totals)
     }
 
-    /// A session's transcript in parts, for a reader that may be slow.
+    /// A session's transcript in parts, for a slow reader.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Runner {
         session.header.profile.agent.as_deref().unwrap_or(&self.responder.agent.name)
     }
 
-    /// What a session knows about the one it continues.
+    /// The session that this one continues, as recorded in it.
     fn previous(&self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
         let Some(seq) = session.tally.started else { return Ok(None) };
         let entry = self.sessions.read(session.id(), seq..seq + 1)?.pop();
@@ -125,12 +125,12 @@ impl Runner {
     }
 }
 
-/// Bytes of a transcript that hold its header.
+/// Bytes of a transcript that contain its header.
 const HEAD_BYTES: u64 = 64 << 10;
 
-/// Whether a session's transcript may be written to this file: there is none, or it is its own. A
-/// transcript of another program, or of a session in another store, may have the same name; its
-/// date, to the millisecond, distinguishes it.
+/// Whether a session's transcript may be written to this file: it does not exist, or belongs to
+/// this session. A transcript of another program, or of a session in another store, may have the
+/// same name; its date, to the millisecond, distinguishes it.
 fn is_free_for(path: &Path, session: &Session) -> bool {
     let mut head = Vec::new();
     match File::open(path) {
@@ -141,28 +141,28 @@ fn is_free_for(path: &Path, session: &Session) -> bool {
         },
     }
     let Ok(parsed) = markdown::read(&String::from_utf8_lossy(&head)) else { return false };
-    // In another time zone the hours differ, and the seconds do not.
+    // In another time zone the hours differ, but the seconds do not.
     let seconds = |date: jiff::civil::DateTime| (date.second(), date.subsec_nanosecond());
     let begun = session.header.created_at.to_zoned(TimeZone::UTC).datetime();
     parsed.id == session.readable_id
         && parsed.date.is_some_and(|date| seconds(date) == seconds(begun))
 }
 
-/// A transcript that is made as it is taken. Between two parts it holds one turn of the log, and
-/// nothing of the store.
+/// A transcript that is generated as it is read. Between two parts it holds one turn of the log,
+/// and nothing of the store.
 pub struct TranscriptSteps {
     sessions: Sessions,
     id: SessionId,
     next: u64,
     end: u64,
-    /// Nothing at the end.
+    /// `None` at the end.
     steps: Option<Steps>,
-    /// What the transcript adds up to, at the end.
+    /// The totals of the transcript, at the end.
     totals: TranscriptTotals,
 }
 
 impl TranscriptSteps {
-    /// The next part: this many bytes or a little more, or less at the end. Nothing after it.
+    /// The next part: this many bytes or a little more, or less at the end. `None` after it.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl TranscriptSteps {
     }
 }
 
-/// Writes a file beside the one that is there, then puts it in its place.
+/// Writes a new file next to the old one, then renames it.
 pub(crate) fn replace<T>(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
@@ -200,7 +200,7 @@ pub(crate) fn replace<T>(
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    // Nobody can know the name and put something there first, and what is there is never opened.
+    // The name cannot be guessed, and an existing file is never opened.
     let random = RandomState::new().build_hasher().finish();
     let beside = folder.join(format!(".{name}.tmp-{random:016x}"));
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;

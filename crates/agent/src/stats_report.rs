@@ -1,4 +1,4 @@
-//! A session in numbers, the same at every door.
+//! Statistics of a session, the same for every interface.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::provider::{Models, PRICES_AS_OF, cache_facts};
 
-/// A session in numbers.
+/// Statistics of a session.
 #[derive(Clone, Debug)]
 pub struct StatsReport {
     /// The session.
     pub session: rethread_core::Session,
-    /// What is in its log.
+    /// The statistics of its log.
     pub stats: Stats,
     /// The policy of its contexts.
     pub policy: Policy,
@@ -24,28 +24,29 @@ pub struct StatsReport {
     pub tokens: u64,
     /// What its contexts cost, if the log is not too long to be replayed.
     pub economy: Option<Economy>,
-    /// What was not spent because less than everything was sent, in dollars, where the price of a
-    /// model is known. Less than nothing where rewriting the cache cost more than was saved.
+    /// The money saved by not sending everything, in dollars, if the price of a model is known.
+    /// Negative if rewriting the cache cost more than was saved.
     pub saved: Option<f64>,
-    /// What it cost, where a price is known.
+    /// Its cost, if a price is known.
     pub cost: Option<SessionCost>,
 }
 
-/// What a session cost.
+/// The cost of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionCost {
     /// In dollars.
     pub dollars: f64,
-    /// Models whose price is not known.
+    /// Models without a known price.
     pub unpriced: Vec<String>,
 }
 
 impl StatsReport {
-    /// Counts a session. Reads its whole log, and writes nothing.
+    /// Computes the statistics of a session. Reads its whole log, and writes nothing.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session;
+    /// otherwise I/O errors.
     pub fn new(
         sessions: &Sessions,
         id: SessionId,
@@ -67,7 +68,7 @@ impl StatsReport {
         Duration::from_millis(ms)
     }
 
-    /// The report as programs read it.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         let (stats, profile) = (&self.stats, &self.session.header.profile);
         json!({
@@ -113,7 +114,7 @@ impl StatsReport {
     }
 }
 
-/// What sending less than everything saved, in dollars; nothing where no price is known.
+/// The money saved by not sending everything, in dollars; `None` if no price is known.
 fn saved(economy: &Economy, models: &Models) -> Option<f64> {
     let each = economy.models.iter().filter_map(|(model, sent)| {
         let price = models.price(model)?;
@@ -122,7 +123,7 @@ fn saved(economy: &Economy, models: &Models) -> Option<f64> {
     each.reduce(|sum, one| sum + one)
 }
 
-/// What a session cost; nothing where no model has a known price.
+/// The cost of a session; `None` if no model has a known price.
 fn cost(stats: &Stats, models: &Models) -> Option<SessionCost> {
     let (mut cost, mut priced) = (SessionCost::default(), false);
     for (model, usage) in &stats.models {

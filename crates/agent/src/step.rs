@@ -1,4 +1,4 @@
-//! What comes after a reply.
+//! Decides what comes after a reply.
 
 use rethread_core::Message;
 use rethread_core::entry::RoundLimit;
@@ -7,9 +7,9 @@ use rethread_core::message::Call;
 /// What comes after a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// The model has said what it has to say.
+    /// The turn is done.
     Done,
-    /// It wants these tools to run first.
+    /// Run these calls first.
     RunTools(Vec<Call>),
 }
 

@@ -1,10 +1,10 @@
 //! `task`: another agent works on a part of the job, in a session of its own.
 //!
-//! The child session has its own log, which says what was done and what it cost; the parent gets
+//! The child session has its own log, which records what was done and what it cost; the parent gets
 //! the answer. While it works, its events are reported as those of a subagent. It has no permission
 //! its parent lacks: it is offered only tools the parent is offered, even if its own agent lists
-//! more, and what a person is asked about is asked in the name of the parent's session. It is
-//! archived from the beginning: not listed, still found and opened.
+//! more, and permission questions appear in the parent's session. It is archived from the start:
+//! not listed, but it can be found and opened.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::runner::{End, Instructions, Runner, TurnAnswer};
 use crate::tool::{Spec, ToolFailure, read_arguments};
 use crate::turn::{Pace, RunningTurn, TurnOptions};
 
-/// What the tool is called.
+/// The name of the tool.
 pub(crate) const TASK: &str = "task";
 
-/// The agent that works for other parts of the program, and answers nobody.
+/// The agent that is used only by the program itself.
 const COMPACTION: &str = "compaction";
 
 #[derive(Deserialize)]
@@ -38,14 +38,14 @@ struct Input {
     prompt: String,
 }
 
-/// What a subagent did: its answer for the model, and what it cost.
+/// The result of a subagent: its answer for the model, and its cost.
 pub(crate) struct TaskDone {
     pub(crate) result: Result<String, ToolFailure>,
     pub(crate) usage: Usage,
 }
 
 impl Runner {
-    /// The tools that are offered to the model in a turn of this session, besides those of the
+    /// The tools that are offered to the model in a turn of this session, without those of the
     /// client.
     pub fn offered(&self, session: SessionId, options: &TurnOptions) -> Vec<Spec> {
         let mut tools = self.responder.specs(&self.permissions(session, options.can_ask));
@@ -96,7 +96,7 @@ impl Runner {
         })
     }
 
-    /// Has a subagent do what a call asks for.
+    /// Runs a subagent for a call.
     pub(crate) async fn run_task(
         &self,
         held: &LeasedThread,
@@ -138,7 +138,7 @@ impl Runner {
         TaskDone { result, usage }
     }
 
-    /// The runner of a subagent: with the tools of its agent, as far as this turn is offered them.
+    /// The runner of a subagent: with those tools of its agent that are offered in this turn.
     fn subagent(
         &self,
         name: &str,
@@ -200,7 +200,7 @@ fn titled(mut new: New, prompt: &str) -> New {
     new
 }
 
-/// The result that the parent gets. The subagent's session can be read with `recall`.
+/// The result for the parent. The subagent's session can be read with `recall`.
 fn result_text(agent: &str, id: SessionId, answer: &TurnAnswer) -> Result<String, ToolFailure> {
     let rounds = match answer.rounds {
         1 => "1 round".to_owned(),

@@ -1,4 +1,4 @@
-//! Telling a conversation in a few lines: by the model, or by picking sentences.
+//! Summarises a conversation: with a model, or by extracting sentences.
 
 use rethread_core::entry::{Body, Summarized};
 use rethread_core::message::Usage;
@@ -15,40 +15,40 @@ use crate::limits::EXTRACT_TOKENS;
 use crate::runner::{Runner, TurnError};
 use crate::{Events, prompt};
 
-/// Who a summary is by when no model wrote it.
+/// The author of an extracted summary.
 pub const EXTRACTIVE: &str = "extractive";
 
-/// Who a summary is by that was taken over from the session before.
+/// The author of a summary that was taken over from the previous session.
 pub const INHERITED: &str = "inherited";
 
-/// A summary, or why there is none.
+/// The result of summarising.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SummaryOutcome {
-    /// It is in the log.
+    /// The summary is in the log.
     Written(Summarized),
-    /// The model failed twice, so sentences were picked; that is in the log.
+    /// The model failed twice, so the summary was extracted; it is in the log.
     Extracted {
         /// The summary.
         summary: Summarized,
         /// How the model failed.
         why: String,
     },
-    /// Nothing was said that could be summarised.
+    /// There are no messages to summarise.
     Nothing,
 }
 
-/// How a summary may be made.
+/// How to summarise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SummaryMethod {
-    /// By the model, or extractively when it fails.
+    /// With the model, or extracted if it fails.
     Model,
-    /// Extractively: at once, without asking anybody.
+    /// Extracted: at once, without a model.
     Extract,
 }
 
 impl Runner {
-    /// Summarises a session and writes the summary to its log. If nothing was said since the last
-    /// summary, that one is returned.
+    /// Summarises a session and appends the summary to its log. If there are no messages since the
+    /// last summary, that one is returned.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Runner {
         id: SessionId,
         how: SummaryMethod,
     ) -> Result<SummaryOutcome, TurnError> {
-        // Nobody has to wait for what is there already.
+        // An existing summary needs no waiting.
         if let Some(known) = self.known_summary(id).await? {
             return Ok(known);
         }
@@ -69,8 +69,8 @@ impl Runner {
         summary
     }
 
-    /// Takes a session for as long as it is summarised: what is said meanwhile would be in no
-    /// summary.
+    /// Leases a session while it is summarised: messages added in the meantime would be missing
+    /// from the summary.
     pub(crate) async fn hold(&self, id: SessionId) -> Result<LeasedThread, TurnError> {
         let (wait, never) = (self.responder.bounds.lease_wait, CancellationToken::new());
         let (sessions, cache, nobody) = (&self.sessions, &self.threads, Events::none());
@@ -78,7 +78,7 @@ impl Runner {
         Ok(wanted.take().await?)
     }
 
-    /// As [`summarize`](Runner::summarize), for a caller that holds the session.
+    /// As [`summarize`](Runner::summarize), for a caller that holds the lease.
     pub(crate) async fn summarize_held(
         &self,
         held: &LeasedThread,
@@ -104,7 +104,7 @@ impl Runner {
         })
     }
 
-    /// The summary that is still current, or that there is nothing to summarise.
+    /// The current summary, or that there is nothing to summarise.
     async fn known_summary(&self, id: SessionId) -> Result<Option<SummaryOutcome>, TurnError> {
         let sessions = self.sessions.clone();
         let known = blocking(move || {
@@ -118,7 +118,7 @@ impl Runner {
         Ok(known.await?)
     }
 
-    /// Picks sentences.
+    /// Extracts a summary.
     async fn extract(&self, id: SessionId) -> Result<Summarized, TurnError> {
         let sessions = self.sessions.clone();
         let (previous, conversation) =
@@ -130,17 +130,17 @@ impl Runner {
         Ok(Summarized { text, by: EXTRACTIVE.into(), usage: Usage::default() })
     }
 
-    /// Asks the model, twice if need be.
+    /// Asks the model, at most twice.
     async fn ask_for_summary(
         &self,
         id: SessionId,
     ) -> Result<Result<Summarized, String>, TurnError> {
-        // Room is left for the texts around the conversation, and for our count being off.
+        // Room is left for the texts around the conversation, and for an inexact token count.
         let room = self.responder.scribe.model.budget() * 3 / 4;
         let runner = self.clone();
         let (previous, conversation) = blocking(move || {
             let (previous, conversation) = material(&runner.sessions, id, room)?;
-            // The calls are not in the conversation, so the names they spell are listed after it.
+            // The calls are not part of the conversation, so the names in them are listed after it.
             let names = runner.kept(&mut runner.sessions.thread(id)?)?.names;
             let said = conversation.markdown(&runner.responder.agent.name);
             Ok::<_, sessions::Error>((previous, said + &prompt::names(&names)))
@@ -170,7 +170,7 @@ impl Runner {
     }
 }
 
-/// The summary in a reply, if there is one. It may be as long as the model likes.
+/// The summary in a reply, if there is one. It may have any length.
 fn checked(reply: &str) -> Result<String, &'static str> {
     match find(reply) {
         FoundSummary::Nothing => Err("the reply has no summary markers"),
@@ -180,7 +180,8 @@ fn checked(reply: &str) -> Result<String, &'static str> {
     }
 }
 
-/// The last summary of a session, if nothing was said since: its own, or the one it continues from.
+/// The last summary of a session, if there are no messages since: its own, or the one it continues
+/// from.
 pub(crate) fn current_summary(
     sessions: &Sessions,
     id: SessionId,
@@ -204,7 +205,7 @@ pub(crate) fn current_summary(
     }))
 }
 
-/// What a summary is made from: the summary of the session before, and what was said in this one.
+/// The input of a summary: the summary of the previous session, and the conversation of this one.
 fn material(
     sessions: &Sessions,
     id: SessionId,

@@ -1,12 +1,12 @@
-//! Open threads that are kept between turns.
+//! A cache of open threads, kept between turns.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rethread_core::{Owner, SessionId, Thread};
 
-/// Threads kept between turns: with more conversations than this at once, some read the end of
-/// their log again.
+/// Threads in the cache: with more conversations than this at once, some read the end of their log
+/// again.
 const THREADS_MAX: usize = 512;
 
 /// Entries that all cached threads together may hold: with their contexts about 2 KiB each.

@@ -1,8 +1,8 @@
-//! The index beside the transcripts, `.index.json`, by which another program finds them.
+//! The index of the transcripts, `.index.json`, which another program reads.
 //!
-//! It lists sessions, newest first, and was made for a program that reads nothing else to show its
-//! list. Entries of other programs are kept as they are. Writers take turns: the folder is locked
-//! while one of them reads the index and puts the new one in its place.
+//! It lists sessions, newest first, for a program that reads nothing else to show its list. Entries
+//! of other programs are kept unchanged. The folder is locked while a writer reads and replaces the
+//! index.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,12 +25,12 @@ const BYTES_MAX: u64 = 64 << 20;
 /// Characters of a session's first message.
 const PREVIEW_CHARS: usize = 100;
 
-/// Notes a transcript in the index of its folder.
+/// Adds a transcript to the index of its folder.
 ///
 /// # Errors
 ///
-/// I/O errors, and [`io::ErrorKind::InvalidData`] if the file is not an intact index; it is left as
-/// it is.
+/// I/O errors, and [`io::ErrorKind::InvalidData`] if the file is not an intact index; it is not
+/// changed.
 pub(crate) fn note(
     folder: &Path,
     session: &Session,
@@ -38,7 +38,7 @@ pub(crate) fn note(
     totals: &TranscriptTotals,
 ) -> io::Result<()> {
     let lock = File::open(folder)?;
-    // Where a file system cannot lock, the last writer wins; every transcript is still there.
+    // On a file system without locks, the last writer wins; every transcript is still there.
     drop(lock.lock());
     let path = folder.join(FILE);
     let mut index = read(&path)?;
@@ -47,7 +47,7 @@ pub(crate) fn note(
     let entry = entry(session, agent, totals);
     sessions.retain(|other| other["session_id"] != entry["session_id"]);
     sessions.push(entry);
-    // Local times without a zone sort as they are written; what has none comes last.
+    // Local times without a zone sort as text; entries without a time come last.
     let newest = |entry: &Value| entry["last_updated"].as_str().unwrap_or_default().to_owned();
     sessions.sort_by_key(|entry| std::cmp::Reverse(newest(entry)));
     let updated = sessions.first().map(&newest).unwrap_or_default();
@@ -82,7 +82,7 @@ fn entry(session: &Session, agent: &str, totals: &TranscriptTotals) -> Value {
     })
 }
 
-/// The agent path of an agent that came from no file, as in the transcript.
+/// The agent path of a built-in agent, as in the transcript.
 const BUILT_IN: &str = "built-in";
 
 fn local(at: Timestamp) -> String {

@@ -1,12 +1,12 @@
 //! One turn: from a question to its answer.
 //!
-//! The question is on disk before the model is asked, each reply before its tools run, each result
-//! before anything else changes: calls that only look run at the same time. However a turn is
-//! interrupted, the log says how far it came; the next turn answers the calls that were left open,
-//! and continues.
+//! The question is on disk before the model is asked, each reply before its tools run, and each
+//! result before anything else changes; read-only calls run in parallel. However a turn is
+//! interrupted, the log shows how far it got; the next turn adds results for open calls, and
+//! continues.
 //!
-//! A turn may offer tools that are the client's. It ends at their calls, and continues when the
-//! client comes back with the results.
+//! A turn may offer tools of the client. It ends at their calls, and continues when the client
+//! sends the results.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,37 +37,37 @@ use crate::subagent::TASK;
 use crate::tool::Spec;
 use crate::turn_economy::{Before, Meter};
 
-/// How a turn is to be run.
+/// Options of a turn.
 #[derive(Clone, Default)]
 pub struct TurnOptions {
-    /// The agent that answers this once; the session's own when none is named.
+    /// The agent for this turn only; the session's own if none is given.
     pub agent: Option<String>,
-    /// How the context is shaped; as the agent has it when nothing is said.
+    /// The policy; the agent's if none is given.
     pub policy: Option<Policy>,
-    /// Someone reads the events and can be asked about tools that change something. Where nobody
-    /// can, only what flags or configuration allow is offered.
+    /// Someone reads the events and can be asked about tools that change something. Otherwise, only
+    /// what flags or configuration allow is offered.
     pub can_ask: bool,
-    /// Tools that are the client's: a turn ends when the model calls one.
+    /// Tools of the client: the turn ends when the model calls one.
     pub client_tools: Vec<Spec>,
-    /// What the client calls the turn, to stop this one and no other.
+    /// The client's name for the turn, so that this one can be stopped and no other.
     pub name: Option<String>,
-    /// How long the model may work on its own.
+    /// How long the model may work unattended.
     pub pace: Pace,
 }
 
-/// How long a model may work on its own before the turn is ended.
+/// How long a model may work before the turn is ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
     /// For [many rounds](ROUNDS_MAX), unless it repeats itself: someone watches, and any message
     /// continues.
     #[default]
     Work,
-    /// For [a few](EDITOR_ROUNDS_MAX), repeated or not: an editor waits for the whole answer.
+    /// For [a few](EDITOR_ROUNDS_MAX), repeated or not: an editor waits for the complete answer.
     Editor,
 }
 
 impl Pace {
-    /// Rounds of a turn, where nobody has set them.
+    /// Rounds of a turn, unless configured.
     fn rounds(self) -> u32 {
         match self {
             Pace::Work => ROUNDS_MAX,
@@ -76,17 +76,17 @@ impl Pace {
     }
 }
 
-/// What a turn begins with.
+/// The input of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnInput {
     /// A question.
     Question(Incoming),
-    /// The results of the client's tools that the last turn ended at.
+    /// The results of the client's tools that the last turn waits for.
     Results(Vec<ToolResult>),
 }
 
 impl TurnInput {
-    /// Bytes it takes as JSON, about as many as it takes in memory.
+    /// Its size as JSON, which is about its size in memory.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             TurnInput::Question(question) => json_bytes(&question.message),
@@ -96,14 +96,14 @@ impl TurnInput {
 }
 
 impl TurnOptions {
-    /// The same for what the client's tools say about themselves.
+    /// The same for the descriptions of the client's tools.
     pub(crate) fn bytes(&self) -> usize {
         let of = |tool: &Spec| tool.description.len() + json_bytes(&tool.input);
         self.client_tools.iter().map(of).sum()
     }
 }
 
-/// The length of a value as JSON, without making it.
+/// The length of a value as JSON, without allocating it.
 fn json_bytes(value: &impl serde::Serialize) -> usize {
     struct Length(usize);
     impl std::io::Write for Length {
@@ -133,12 +133,13 @@ impl From<Message> for TurnInput {
 }
 
 impl Runner {
-    /// Runs one turn in a session: one at a time in each, across threads, processes and machines.
-    /// `stop` ends it early and keeps what was said; dropping the future does not clean up.
+    /// Runs one turn in a session: one at a time in each session, across threads, processes and
+    /// machines. `stop` ends it early and keeps the partial reply; dropping the future does not
+    /// clean up.
     ///
     /// # Errors
     ///
-    /// [`TurnError`]; the question and what was said until then stay in the log.
+    /// [`TurnError`]; the question and what followed stay in the log.
     pub async fn run_turn(
         &self,
         id: SessionId,
@@ -177,7 +178,7 @@ impl Runner {
     ) -> Result<TurnAnswer, TurnError> {
         let outcome = self.run_rounds(held, turn, context, options, events, stop).await;
         if outcome.is_err() {
-            // Where this fails, the next turn does it before it begins.
+            // If this fails, the next turn does it before it begins.
             drop(self.end_instructions(held).await);
         }
         outcome
@@ -232,7 +233,7 @@ impl Runner {
                 turn.limit = Some(RoundLimit { repeated });
                 return turn.end(held, None, End::Repeated).await;
             }
-            // The next one is built upon it, which is cheapest when nobody else has it.
+            // The next one extends it, which is cheapest if it has no other owner.
             drop(context);
             context = self.context(held).await?;
         }
@@ -240,8 +241,8 @@ impl Runner {
         turn.end(held, None, End::RoundLimit).await
     }
 
-    /// Runs the calls of a reply, those that only look at the same time. Those of the client's
-    /// tools are given back, ours with their results, and what subagents were charged.
+    /// Runs the calls of a reply, read-only ones in parallel. Returns the calls for the client, the
+    /// results of ours, and what subagents were charged.
     async fn run_calls(
         &self,
         held: &LeasedThread,
@@ -277,7 +278,7 @@ impl Runner {
         Ok((theirs, answered, used))
     }
 
-    /// Whether a call is one of a tool that changes nothing.
+    /// Whether the tool of a call changes nothing.
     fn only_looks(&self, call: &Call, turn: &RunningTurn) -> bool {
         if call.name == TASK && self.responder.tools.find(TASK).is_none() {
             return self.is_looking_task(call, turn);
@@ -290,8 +291,8 @@ impl Runner {
         held.with(move |thread| thread.context(&policy, &model)).await
     }
 
-    /// Answers what a crash left open and writes the question down, as one; or takes the results
-    /// that a turn was waiting for, and continues it.
+    /// Appends results for open calls and the question, atomically; or the results that a turn was
+    /// waiting for, and continues it.
     fn begin(
         &self,
         thread: &mut Thread,
@@ -324,14 +325,14 @@ impl Runner {
         let mut all = first.clone();
         all.push(question.clone().into());
         let mut seqs = match thread.record(all) {
-            // The question was written down by a turn that came no further.
+            // The question was appended by a turn that failed after that.
             Err(sessions::Error::Store(StoreError::IdReused { .. })) if !first.is_empty() => {
                 thread.record(first)?;
                 thread.record(vec![question.clone().into()])?
             }
             done => done?,
         };
-        // Under the id of a question that was refused: it is asked again, as another one.
+        // The id of a question that was refused: it is asked again, as another one.
         if let Some(seq) = seqs.last()
             && left_out(thread.log().entries()).contains(seq)
         {
@@ -353,7 +354,7 @@ struct Start {
 }
 
 impl Runner {
-    /// Stores the results a turn was waiting for.
+    /// Stores the results that a turn was waiting for.
     fn continued(
         &self,
         thread: &mut Thread,
@@ -407,7 +408,7 @@ impl Runner {
     }
 }
 
-/// A turn that is running.
+/// A running turn.
 pub(crate) struct RunningTurn {
     pub(crate) id: SessionId,
     began: Instant,
@@ -420,12 +421,12 @@ pub(crate) struct RunningTurn {
     fullness: u64,
     /// Why it is ended early.
     limit: Option<RoundLimit>,
-    /// The instructions hold for this turn alone.
+    /// The instructions apply to this turn only.
     once: bool,
-    /// Who answers, as `provider/model`.
+    /// The model that answers, as `provider/model`.
     model: String,
     meter: Meter,
-    /// What the model was sent last, when the turn is over.
+    /// What the model was sent last, after the turn.
     sent: Option<Arc<Context>>,
 }
 
@@ -437,7 +438,7 @@ impl RunningTurn {
         began: Instant,
         options: &TurnOptions,
     ) -> RunningTurn {
-        // A tool of the client's goes before one of ours of the same name.
+        // A tool of the client takes precedence over one of ours with the same name.
         let theirs = |spec: &Spec| options.client_tools.iter().any(|own| own.name == spec.name);
         let mut tools = runner.offered(id, options);
         tools.retain(|spec| !theirs(spec));
@@ -460,7 +461,7 @@ impl RunningTurn {
         }
     }
 
-    /// Reports once what is damaged, and that the question itself did not fit.
+    /// Reports, once, damaged entries, and that the question itself did not fit.
     async fn report_cut(&self, context: &Context, events: &Events) {
         for cut in context.cuts.iter().filter(|cut| cut.by == Cutter::DAMAGE && self.rounds == 0) {
             if let CutEffect::LeftOut { what } = &cut.change {
@@ -475,7 +476,7 @@ impl RunningTurn {
         }
     }
 
-    /// Counts a reply. What the provider counted is the truth where it exists.
+    /// Counts a reply. The provider's count is used if there is one.
     async fn count(&mut self, reply: &Message, budget: u64, events: &Events) {
         self.rounds += 1;
         self.meter.reply(reply);
@@ -485,7 +486,7 @@ impl RunningTurn {
         }
     }
 
-    /// Writes down what the model said on its way.
+    /// Appends a reply that is not the last.
     async fn store_reply(&mut self, held: &LeasedThread, reply: Message) -> Result<(), TurnError> {
         self.add(&reply);
         held.with(move |thread| thread.append(reply)).await?;
@@ -501,8 +502,8 @@ impl RunningTurn {
         }
     }
 
-    /// Writes down the last word, if there is one, and that the turn is over, and gives the session
-    /// back: as one.
+    /// Appends the final reply, if there is one, and that the turn is over, and releases the lease:
+    /// atomically.
     async fn end(
         &mut self,
         held: &LeasedThread,
@@ -559,7 +560,7 @@ impl RunningTurn {
     }
 }
 
-/// How much of its room a context takes, in percent.
+/// How full a context is, in percent.
 pub(crate) fn fullness(context: &Context, room: u64) -> u64 {
     match context.cuts.iter().any(|cut| cut.by == Cutter::FIT_BUDGET) {
         true => 100,

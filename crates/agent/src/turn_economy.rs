@@ -1,8 +1,8 @@
 //! What the calls of a turn sent, compared with sending everything.
 //!
-//! It is worked out beside the turn, from sizes that are known anyway: nothing is stored, and no
-//! message is counted again unless a part of the context changed. `Sessions::economy` replays a whole
-//! session instead.
+//! It is computed during the turn, from sizes that are known anyway: nothing is stored, and no
+//! message is counted again unless a part of the context changed. `Sessions::economy` replays a
+//! whole session instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rethread_core::measure::message_tokens;
 use rethread_core::sessions::{Charged, Sent, ThinnedStats};
 use rethread_core::{Message, Role, Thread};
 
-/// Characters of a token, about: cuts are reported in characters.
+/// Characters per token, about: cuts are reported in characters.
 const TOKEN_CHARS: u64 = 4;
 
 /// What the calls of a turn sent.
@@ -22,9 +22,9 @@ const TOKEN_CHARS: u64 = 4;
 pub struct TurnEconomy {
     /// What was sent, and what sending everything would have been.
     pub sent: Sent,
-    /// The provider's cache had ended when the turn began: one, or none.
+    /// The provider's cache had expired when the turn began: one, or zero.
     pub cold_starts: u64,
-    /// A warm cache was rewritten when the turn began: one, or none.
+    /// A warm cache was rewritten when the turn began: one, or zero.
     pub rewrites: u64,
     /// Results of finished turns were thinned when it began.
     pub thinned: ThinnedStats,
@@ -32,11 +32,11 @@ pub struct TurnEconomy {
     pub recalls: u64,
 }
 
-/// What a session was before a turn.
+/// The state of a session before a turn.
 pub(crate) struct Before {
-    /// What the model was sent last, where this process sent it.
+    /// What the model was sent last, if this process sent it.
     sent: Option<Arc<Context>>,
-    /// When the last entry was written, where a model was asked before.
+    /// When the last entry was written, if a model was asked before.
     asked: Option<Timestamp>,
     head: u64,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins a turn whose first context is this one; the entries before it are in the log.
+    /// Starts a turn with this first context; the entries before it are in the log.
     pub(crate) fn new(
         before: &Before,
         context: &Context,
@@ -90,7 +90,7 @@ impl Meter {
             return meter;
         }
         let Some(known) = before.sent.as_deref() else {
-            // Another process sent it. Nothing says that it has changed.
+            // Another process sent it. There is no indication that it has changed.
             let less = |tokens: u64| tokens.saturating_sub(new_tokens);
             meter.cached = Some((less(context.tokens), less(everything(context))));
             return meter;
@@ -117,13 +117,13 @@ impl Meter {
         self.cached = Some(now);
     }
 
-    /// Counts what the model fetches.
+    /// Counts `recall` calls.
     pub(crate) fn reply(&mut self, reply: &Message) {
         self.economy.recalls += reply.calls().filter(|call| call.name == "recall").count() as u64;
     }
 }
 
-/// Tokens of a context with what was cut from it since the last clear.
+/// Tokens of a context and of what was cut from it since the last clear.
 fn everything(context: &Context) -> u64 {
     let ours = |cut: &&Cut| ![Step::CLEAR, Step::LEFT_OUT, Step::DAMAGE].contains(&cut.by);
     let cut = context.cuts.iter().filter(ours).map(|cut| match cut.change {

@@ -1,16 +1,16 @@
 //! The front matter of an agent file: a few `key: value` lines between two fences.
 //!
-//! This is the small part of YAML that people write there, read by hand so that every error has a
-//! line: plain and quoted values, values over several lines, block texts (`|` and `>`), and lists
-//! in brackets, with commas or with dashes. Keys nobody here knows may hold anything, because
-//! other programs keep more in the same files.
+//! It supports the small part of YAML that people use there, parsed by hand so that every error has
+//! a line: plain and quoted values, values over several lines, block texts (`|` and `>`), and lists
+//! in brackets, with commas or with dashes. Unknown keys may have any value, because other programs
+//! use the same files.
 
 use super::AgentFault;
 
 /// What opens and closes the front matter.
 const FENCE: &str = "---";
 
-/// A file taken apart.
+/// A parsed file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Front<'a> {
     fields: Vec<Field<'a>>,
@@ -30,10 +30,10 @@ struct Field<'a> {
     below: Vec<&'a str>,
 }
 
-/// What is wrong, and in which line.
+/// An error, and its line.
 pub(crate) type Wrong = (usize, AgentFault);
 
-/// Takes a file apart.
+/// Parses a file.
 pub(crate) fn parse(text: &str) -> Result<Front<'_>, Wrong> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut fields: Vec<Field<'_>> = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn parse(text: &str) -> Result<Front<'_>, Wrong> {
         let indented = line.starts_with([' ', '\t']);
         let item = line.starts_with("- ") || line == "-";
         match fields.last_mut() {
-            // A comment at the start of a line ends no text, and belongs to none.
+            // A comment at the start of a line does not end a text, and is not part of it.
             _ if line.starts_with('#') => {}
             Some(field) if indented || line.is_empty() || (item && field.value.is_empty()) => {
                 field.below.push(line);
@@ -93,14 +93,14 @@ impl<'a> Front<'a> {
         self.fields.iter().find(|field| field.key == key).map(|field| field.line)
     }
 
-    /// The text under this key; none when there is no key, or nothing under it.
+    /// The text under this key; `None` if the key is missing or empty.
     pub(crate) fn text(&self, key: &str) -> Result<Option<(usize, String)>, Wrong> {
         let Some(field) = self.field(key)? else { return Ok(None) };
         let text = field.text().map_err(|fault| (field.line, fault))?;
         Ok(Some((field.line, text)).filter(|(_, text)| !text.is_empty()))
     }
 
-    /// The list under this key; none when there is not a key.
+    /// The list under this key; `None` if the key is missing.
     pub(super) fn list(&self, key: &str) -> Result<Option<(usize, Vec<String>)>, Wrong> {
         let Some(field) = self.field(key)? else { return Ok(None) };
         let list = field.list().map_err(|fault| (field.line, fault))?;
@@ -123,7 +123,7 @@ impl Field<'_> {
         }
     }
 
-    /// The lines below, without the indentation they share.
+    /// The lines below, without their common indentation.
     fn block(&self) -> Vec<&str> {
         let indent = |line: &&&str| line.len() - line.trim_start().len();
         let shared = self.below.iter().filter(|line| !line.is_empty()).map(|l| indent(&l)).min();
@@ -158,12 +158,12 @@ fn items<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<String>, AgentF
     parts.map(str::trim).filter(|part| !part.is_empty()).map(unquoted).collect()
 }
 
-/// Whether this says that the lines below are the text: `|` or `>`, with a sign for its end.
+/// Whether the lines below are a block text: `|` or `>`, perhaps with a chomping sign.
 fn is_block(style: &str) -> bool {
     style[1..].chars().all(|c| matches!(c, '-' | '+'))
 }
 
-/// Lines as one paragraph each: a blank line is a line break, any other break is a space.
+/// Folds lines: a blank line is a line break, any other break is a space.
 fn folded(lines: &[&str]) -> String {
     let paragraphs = lines.split(|line| line.trim().is_empty());
     let paragraphs = paragraphs.filter(|lines| !lines.is_empty()).map(|lines| lines.join(" "));

@@ -1,4 +1,4 @@
-//! From files to agents.
+//! Loads agents from files.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -19,14 +19,14 @@ pub const FILES_MAX: usize = 200;
 /// Characters of an agent's name.
 pub const NAME_CHARS_MAX: usize = 64;
 
-/// Something about an agent file that is not right.
+/// A problem with an agent file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentProblem {
     /// The file, or the folder.
     pub path: PathBuf,
-    /// The line, 1 for the first, where one can be named.
+    /// The line, 1 for the first, if there is one.
     pub line: Option<usize>,
-    /// What is not right.
+    /// What is wrong.
     pub what: AgentFault,
 }
 
@@ -40,7 +40,8 @@ impl std::fmt::Display for AgentProblem {
     }
 }
 
-/// What is not right about an agent file. All but [`AgentFault::Narrowed`] leave it out.
+/// What is wrong with an agent file. In all cases but [`AgentFault::Narrowed`], the file is
+/// skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub enum AgentFault {
@@ -53,7 +54,7 @@ pub enum AgentFault {
     /// A line is not `key: value`.
     #[error("this is not a `key: value` line")]
     NotAKey,
-    /// A key is there more than once.
+    /// A key occurs more than once.
     #[error("`{key}` is given twice")]
     Twice { key: String },
     /// A quote is not closed, or text follows it.
@@ -62,22 +63,22 @@ pub enum AgentFault {
     /// A list was expected.
     #[error("`{key}` is not a list such as `[a, b]`")]
     NotAList { key: String },
-    /// The name is not valid.
+    /// The name is invalid.
     #[error(
         "`{name}` is not a valid agent name: use letters, digits, `-` and `_`, at most {NAME_CHARS_MAX}"
     )]
     Name { name: String },
-    /// Another file of the same folder has this name.
+    /// Another file in the same folder has this name.
     #[error("the name `{name}` is already used by {}", .other)]
     Taken {
         name: String,
         /// The path of the other file.
         other: String,
     },
-    /// There is no such policy.
+    /// The policy does not exist.
     #[error("no policy `{name}`; the policies are {}", Policy::PRESETS.join(", "))]
     Policy { name: String },
-    /// There is no such tool.
+    /// The tool does not exist.
     #[error("no tool `{name}`; the tools are {}, {}, {}", READ_TOOLS.join(", "), CHANGE_TOOLS.join(", "), WORK_TOOLS.join(", "))]
     Tool { name: String },
     /// The file has no prompt.
@@ -95,7 +96,7 @@ pub enum AgentFault {
     /// The file is not text.
     #[error("the file is not UTF-8")]
     NotText,
-    /// A link of the project leads out of its folder.
+    /// A symbolic link of the project leads out of its folder.
     #[error("the link points outside the project and is not followed")]
     LeadsOutside,
     /// It is not a regular file.
@@ -104,19 +105,19 @@ pub enum AgentFault {
     /// The file or the folder could not be read.
     #[error("it could not be read: {what}")]
     Unreadable {
-        /// What the system said.
+        /// The I/O error.
         what: String,
     },
-    /// Nobody has agreed to what a project's file says.
+    /// The user has not trusted the content of a project's file.
     #[error("it belongs to this project and is not trusted yet")]
     Untrusted {
-        /// The file, as it is.
+        /// The file, with its current content.
         file: FolderFile,
-        /// The agent whose place it would take.
+        /// The agent that it would replace.
         replaces: Option<String>,
     },
-    /// A project's agent asked for tools that the agent it replaces does not have. It is loaded
-    /// without them.
+    /// A project's agent lists tools that the agent it replaces does not have. It is loaded without
+    /// them.
     #[error("`{name}` does not get {}, because the agent it replaces does not have it", .tools.join(", "))]
     Narrowed {
         /// The agent.
@@ -131,8 +132,7 @@ impl From<io::Error> for AgentFault {
     }
 }
 
-/// Adds the agents in the `*.md` files of a folder, by file name. A folder that is not there has
-/// none.
+/// Adds the agents in the `*.md` files of a folder, sorted by file name. A missing folder has none.
 pub(super) fn folder(
     agents: &mut Agents,
     folder: &Path,
@@ -161,7 +161,8 @@ pub(super) fn folder(
 pub(crate) fn files_in(folder: &Path, origin: AgentSource) -> Result<Vec<PathBuf>, AgentFault> {
     match fs::symlink_metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        // A folder that is a link could lead anywhere, and all that is in it would go to a model.
+        // A folder that is a link could lead anywhere, and all of its files would be sent to a
+        // model.
         Ok(found) if found.is_symlink() && origin == AgentSource::Project => {
             return Err(AgentFault::LeadsOutside);
         }
@@ -212,7 +213,7 @@ fn add(
     }
 }
 
-/// The text of a file, once it is certain which file that is.
+/// The text of a file, after checking what kind of file it is.
 pub(crate) fn text_of(
     folder: &Path,
     path: &Path,
@@ -222,7 +223,7 @@ pub(crate) fn text_of(
     if origin == AgentSource::Project && !real.starts_with(folder.canonicalize()?) {
         return Err(AgentFault::LeadsOutside);
     }
-    // Asked before it is opened, because opening a pipe waits for someone to write to it.
+    // Checked before it is opened, because opening a pipe waits for a writer.
     if !fs::metadata(&real)?.is_file() {
         return Err(AgentFault::NotAFile);
     }
@@ -234,7 +235,7 @@ pub(crate) fn text_of(
     String::from_utf8(bytes).map_err(|_| AgentFault::NotText)
 }
 
-/// The agent a file describes. `stem` is its name if it does not give one.
+/// The agent in a file. `stem` is its name if it does not give one.
 pub(super) fn agent(
     text: &str,
     stem: &str,

@@ -1,14 +1,14 @@
-//! Agents: named personas, each a system prompt with a model, tools and a policy.
+//! Agents: named system prompts, each with an optional model, tools and policy.
 //!
-//! Five are built in. More come from Markdown files with front matter, in the user's own folder
-//! and in the project's; a later one takes the place of an earlier one of the same name, in the
-//! order built in, user, project.
+//! Five are built in. More come from Markdown files with front matter, in the user's own folder and
+//! in the project's; a later one replaces an earlier one with the same name, in the order built-in,
+//! user, project.
 //!
-//! An agent never gives a permission. A tool that changes something is offered only if the user
-//! allows it by name (`--allow`), even if an agent lists it; the `tools` of an agent only leave
-//! tools out. A project's files come with the code, from people the user may not know, so one rule
-//! more holds for them: where such a file takes the place of another agent, it has at the most the
-//! tools of the agent it replaces. A project cannot turn `plan` into something that writes.
+//! An agent never grants a permission. A tool that changes something is used only if the user
+//! allows it, even if an agent lists it; the `tools` of an agent only remove tools. A project's
+//! files come with the code, from people the user may not know, so one more rule applies to them: a
+//! project's agent that replaces another one has at most the tools of that one. A project cannot
+//! turn `plan` into something that writes.
 
 pub(crate) mod front_matter;
 pub(crate) mod load;
@@ -22,16 +22,16 @@ use serde_json::json;
 
 use crate::host::FolderFile;
 
-/// The tools that only look.
+/// The read-only tools.
 pub const READ_TOOLS: [&str; 6] = crate::tool::LOOKING;
 
-/// The tools that change something. Each is offered only if the user allows it by name.
+/// The tools that change something. Each is used only if the user allows it.
 pub const CHANGE_TOOLS: [&str; 3] = crate::tool::CHANGING;
 
 /// The tools that are about the work itself.
 pub const WORK_TOOLS: [&str; 3] = crate::tool::WORKING;
 
-/// The built-in agents, by name and as they are written.
+/// The built-in agents, by name, with their files.
 const BUILTIN: [(&str, &str); 5] = [
     ("build", include_str!("builtin/build.md")),
     ("plan", include_str!("builtin/plan.md")),
@@ -40,7 +40,7 @@ const BUILTIN: [(&str, &str); 5] = [
     ("compaction", include_str!("builtin/compaction.md")),
 ];
 
-/// Where an agent came from.
+/// Where an agent comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AgentSource {
     /// It is built in.
@@ -51,42 +51,42 @@ pub enum AgentSource {
     Project,
 }
 
-/// A named persona.
+/// An agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is for, in a line.
+    /// Its purpose, in one line.
     pub description: String,
     /// Its system prompt.
     pub prompt: String,
-    /// The model it wants, as `provider/model`; the user's own choice when it says nothing.
+    /// Its model, as `provider/model`; the user's choice if it names none.
     pub model: Option<String>,
-    /// The tools it may be offered; all when it says nothing. Changing tools need the user's
-    /// permission besides.
+    /// The tools it may be offered; all if it lists none. Tools that change something also need the
+    /// user's permission.
     pub tools: Option<Vec<String>>,
-    /// The preset that shapes its context.
+    /// The preset for its context.
     pub policy: Option<String>,
-    /// Where it came from: `builtin:build`, or the absolute path of its file.
+    /// Its origin: `builtin:build`, or the absolute path of its file.
     pub path: String,
-    /// Who wrote it.
+    /// Where it comes from.
     pub origin: AgentSource,
 }
 
 impl Agent {
-    /// Whether it may be offered this tool. Whether the user allows it is another question.
+    /// Whether it may be offered this tool. Whether the user allows it is decided elsewhere.
     pub fn may_use(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool))
     }
 
-    /// Whether the program asks it by itself, and nobody chooses it: it writes summaries.
+    /// Whether it is used only by the program itself and cannot be chosen: it writes summaries.
     pub fn is_internal(&self) -> bool {
         self.path == "builtin:compaction"
     }
 }
 
 impl Serialize for Agent {
-    /// The shape every door shows. The prompt is left out: it is long, and nobody lists it.
+    /// The JSON of an agent. The prompt is left out because it is long.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         json!({
             "name": self.name, "description": self.description, "path": self.path,
@@ -96,19 +96,19 @@ impl Serialize for Agent {
     }
 }
 
-/// The agents there are.
+/// All agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agents(Vec<Agent>);
 
-/// There is no agent of this name.
+/// No agent has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no agent `{name}`{}; the agents are {}", suggestion(.nearest), .known.join(", "))]
 pub struct NotFound {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// The names there are.
+    /// The available names.
     pub known: Vec<String>,
-    /// The one that was probably meant.
+    /// The most similar name.
     pub nearest: Option<String>,
 }
 
@@ -126,10 +126,10 @@ impl Agents {
         Agents(agents.collect())
     }
 
-    /// The built-in agents and those in the files of these two folders, if they exist. Of the
-    /// project's only those that are `trusted` as they are.
+    /// The built-in agents and those in the files of these two folders, if they exist. A project's
+    /// agents are loaded only if their current content is `trusted`.
     ///
-    /// A file that is not right is left out and becomes an [`AgentProblem`]; the rest load.
+    /// A file with an error is skipped and becomes an [`AgentProblem`]; the rest are loaded.
     pub fn load(
         user: Option<&Path>,
         project: Option<&Path>,
@@ -145,16 +145,16 @@ impl Agents {
         (agents, problems)
     }
 
-    /// The agent of this name.
+    /// The agent with this name.
     pub fn get(&self, name: &str) -> Option<&Agent> {
         self.0.iter().find(|agent| agent.name == name)
     }
 
-    /// The agent of this name, or an error that helps.
+    /// The agent with this name, or an error with suggestions.
     ///
     /// # Errors
     ///
-    /// [`NotFound`] with the names there are.
+    /// [`NotFound`] with the available names.
     pub fn find(&self, name: &str) -> Result<&Agent, NotFound> {
         self.get(name).ok_or_else(|| {
             let known: Vec<String> = self.iter().map(|agent| agent.name.clone()).collect();
@@ -167,8 +167,8 @@ impl Agents {
         self.0.iter()
     }
 
-    /// Takes an agent in, in the place of one of the same name. Gives back the tools it asked for
-    /// and does not get.
+    /// Adds an agent, or replaces the one with the same name. Returns the tools that were removed
+    /// from it.
     fn put(&mut self, mut agent: Agent) -> Vec<String> {
         let Some(place) = self.0.iter_mut().find(|other| other.name == agent.name) else {
             self.0.push(agent);
@@ -185,7 +185,7 @@ impl Agents {
     }
 }
 
-/// The name that differs least, if the difference looks like a slip of the fingers.
+/// The most similar name, if the difference looks like a typing error.
 fn nearest(name: &str, known: &[String]) -> Option<String> {
     // A name that differs by more than this is probably not a typo.
     const SLIPS_MAX: usize = 2;
@@ -199,7 +199,7 @@ fn nearest(name: &str, known: &[String]) -> Option<String> {
     close.map(|(_, other)| other).or(begun).cloned()
 }
 
-/// How many characters must be put in, left out or changed to get from one to the other.
+/// The edit distance.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -1,9 +1,9 @@
-//! A summary made by picking sentences, without a model.
+//! Summaries extracted from the conversation, without a model.
 //!
-//! It is what a session gets when no model can be asked: offline, or when the program has to exit
-//! at once. It looks like any other summary and says in its first line what it is. It only repeats
-//! what was said: topics are the user's questions, decisions and what is pending are sentences with
-//! the words people use for them. Same turns, same summary.
+//! They are used when no model can be asked: offline, or when the program has to exit at once. Such
+//! a summary has the usual format and says in its first line how it was made. It only repeats the
+//! conversation: topics are the user's questions, decisions and pending points are sentences with
+//! typical words. The same turns give the same summary.
 
 mod sentence;
 
@@ -20,13 +20,13 @@ pub(crate) const MARKING: &str = "(Extractive summary, made without a model.)";
 /// The text of an empty list.
 const NONE: &str = "None noted.";
 
-/// Topics: the questions that say most. More than this is a transcript, not a summary.
+/// Topics: the most informative questions. More than this would be a transcript, not a summary.
 const TOPICS_MAX: usize = 6;
 
-/// Decisions, the latest ones: an early decision that still matters is usually said again.
+/// Decisions, the latest ones: an early decision that still matters is usually repeated.
 const DECISIONS_MAX: usize = 6;
 
-/// Pending points, the latest ones: what was open long ago is mostly done.
+/// Pending points, the latest ones: older ones are mostly done.
 const PENDING_MAX: usize = 5;
 
 /// Characters of a topic.
@@ -38,19 +38,19 @@ const POINT_CHARS_MAX: usize = 160;
 /// Characters of one sentence of the background.
 const BACKGROUND_CHARS_MAX: usize = 160;
 
-/// Words of a question that count for its weight, so that long questions do not win by length.
+/// Words of a question that count, so that long questions do not win by length.
 const WEIGHED_WORDS_MAX: usize = 6;
 
-/// Words a summary stays below.
+/// Maximum length in words.
 const WORDS_BELOW: usize = 500;
 
-/// Tokens a summary stays below. A summary of up to a thousand tokens is always accepted, so this
-/// one is.
+/// Maximum length in tokens. A summary of up to a thousand tokens is always accepted, so this one
+/// is.
 const TOKENS_BELOW: u32 = 1_000;
 
-/// Summarises turns (what the user said, what the assistant said) without a model, in the format
-/// of every other summary and without its markers. `open_tasks` are what a to-do list leaves to be
-/// done, `previous` is the summary of the session this one continues.
+/// Summarises turns (the user's text, the assistant's text) without a model, in the usual format
+/// and without its markers. `open_tasks` are the open items of a to-do list, `previous` is the
+/// summary of the session this one continues.
 ///
 /// The result is shorter than 500 words and 1,000 tokens, and nothing in the turns can put a
 /// marker, a heading or a control character into it.
@@ -82,7 +82,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// Finds the decisions and what is pending.
+    /// Finds decisions and pending points.
     fn pick_points(&mut self, turns: &[(String, String)]) {
         for text in turns.iter().flat_map(|(user, assistant)| [user, assistant]) {
             for sentence in sentences(text) {
@@ -102,8 +102,8 @@ impl Draft {
         }
     }
 
-    /// The summary, with as many points left out as it takes to stay within its limits: texts in
-    /// some scripts have several tokens in a character.
+    /// The summary, shortened until it is within its limits: texts in some scripts have several
+    /// tokens per character.
     fn fit(mut self) -> String {
         loop {
             let text = self.text();
@@ -141,7 +141,7 @@ fn listed(points: &[String]) -> String {
     points.iter().map(|point| format!("- {point}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Adds a point, unless it is there, and keeps the latest `max`.
+/// Adds a point, unless it is already there, and keeps the latest `max`.
 fn push_latest(points: &mut Vec<String>, point: String, max: usize) {
     if points.iter().any(|other| other.eq_ignore_ascii_case(&point)) {
         return;
@@ -152,7 +152,7 @@ fn push_latest(points: &mut Vec<String>, point: String, max: usize) {
     }
 }
 
-/// The questions that say most, in the order they were asked.
+/// The most informative questions, in the order they were asked.
 fn topics(turns: &[(String, String)]) -> Vec<String> {
     let mut asked: Vec<(String, BTreeSet<String>)> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -176,7 +176,7 @@ fn topics(turns: &[(String, String)]) -> Vec<String> {
     for word in asked.iter().flat_map(|(_, words)| words) {
         *uses.entry(word).or_default() += 1;
     }
-    // A word weighs more the fewer questions use it. Whole numbers, so that every machine agrees.
+    // A word counts more the fewer questions use it. Integers, so that all machines agree.
     let weight = |words: &BTreeSet<String>| {
         let mut weights: Vec<usize> =
             words.iter().map(|word| 1_000 / uses[word.as_str()]).collect();
@@ -202,7 +202,7 @@ fn background(previous: &str) -> String {
     };
     let told = summary::background(previous).map(|text| text.replace(MARKING, ""));
     let told = told.filter(|text| text.trim() != INITIAL);
-    // What is in no format at all is taken by its first sentences.
+    // For text without the usual format, its first sentences are used.
     let plain = match previous.contains("**Topics Discussed:**") {
         true => told.unwrap_or_default(),
         false => told.unwrap_or_else(|| previous.replace(MARKING, "")),
@@ -216,7 +216,7 @@ fn background(previous: &str) -> String {
     }
 }
 
-/// A sentence with something at its end.
+/// A sentence with a full stop at its end.
 fn ended(sentence: String) -> String {
     match sentence.ends_with(['.', '!', '?', '…', '。', '！', '？', ':']) {
         true => sentence,

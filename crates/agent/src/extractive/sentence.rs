@@ -1,4 +1,4 @@
-//! Sentences: where they end, what they weigh, and what their words give away.
+//! Splits text into sentences, and classifies them by their words.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use rethread_core::name::is_invisible;
 use rethread_core::search::words;
 use rethread_core::summary::{END, START};
 
-/// What a sentence seems to be.
+/// What a sentence appears to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cue {
-    /// Something was decided.
+    /// A decision.
     Decision,
-    /// Something is left to do.
+    /// Something left to do.
     Pending,
 }
 
-/// Words that say that something is decided.
+/// Words that indicate a decision.
 const DECIDED: [&str; 24] = [
     "agreed",
     "choose",
@@ -43,10 +43,10 @@ const DECIDED: [&str; 24] = [
     "we'll",
 ];
 
-/// Words that say so at the beginning of a sentence.
+/// Words that do so at the beginning of a sentence.
 const DECIDED_FIRST: [&str; 2] = ["use", "keep using"];
 
-/// Words that say that something is open.
+/// Words that indicate something open.
 const OPEN: [&str; 18] = [
     "follow up",
     "later",
@@ -68,10 +68,10 @@ const OPEN: [&str; 18] = [
     "unresolved",
 ];
 
-/// Words that leave something open even in a question.
+/// Words that indicate something open even in a question.
 const OPEN_ASKED: [&str; 4] = ["open question", "tbd", "todo", "undecided"];
 
-/// What an unfinished task of a list begins with.
+/// How an unfinished item of a list begins.
 const TASK: &str = "[ ] ";
 
 /// Words that turn a decision into an open point.
@@ -93,7 +93,7 @@ const COMMON: [&str; 86] = [
 /// Words of the shortest sentence that can be a decision or an open point.
 const WORDS_MIN: usize = 3;
 
-/// What a sentence seems to be, by its words. A question decides nothing, and leaves something
+/// What a sentence appears to be, by its words. A question decides nothing, and leaves something
 /// open only if it says so.
 pub(super) fn cue(sentence: &str) -> Option<Cue> {
     let lower = sentence.to_lowercase().replace('’', "'");
@@ -128,8 +128,8 @@ fn holds(text: &str, words: &str) -> bool {
 
 /// The words that say what a sentence is about.
 pub(super) fn weighty_words(sentence: &str) -> BTreeSet<String> {
-    // Scripts without spaces have words of two characters, and so do `ci` and `db`; of the
-    // Latin ones most are `is`, `it` and `to`.
+    // Scripts without spaces have words of two characters, and so do `ci` and `db`; most Latin ones
+    // are `is`, `it` and `to`.
     let weighty = |word: &String| {
         let long = word.chars().count() > 2 || !word.is_ascii();
         long && COMMON.binary_search(&word.as_str()).is_err()
@@ -137,7 +137,7 @@ pub(super) fn weighty_words(sentence: &str) -> BTreeSet<String> {
     words(sentence).filter(weighty).collect()
 }
 
-/// The sentences of a text, without code and without the signs of lists and headings.
+/// The sentences of a text, without code and without list and heading markers.
 pub(super) fn sentences(text: &str) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut fence: Option<&str> = None;
@@ -147,7 +147,7 @@ pub(super) fn sentences(text: &str) -> Vec<String> {
         match (fence, mark) {
             (None, Some(mark)) => fence = Some(mark),
             (Some(open), Some(mark)) if open == mark => fence = None,
-            // What is quoted, or a row of a table, was said elsewhere.
+            // Quotations and table rows come from elsewhere.
             (None, None) if line.starts_with(['>', '|']) => {}
             (None, None) => split(unlisted(line), &mut sentences),
             _ => {}
@@ -156,7 +156,7 @@ pub(super) fn sentences(text: &str) -> Vec<String> {
     sentences
 }
 
-/// A line without what makes it a heading or an item of a list.
+/// A line without its heading or list marker.
 fn unlisted(line: &str) -> &str {
     let line = line.trim_start_matches(['#', ' ']);
     let digits = line.chars().take_while(char::is_ascii_digit).count();
@@ -194,7 +194,7 @@ fn is_abbreviation(before: &str) -> bool {
     )
 }
 
-/// Keeps what has a word in it.
+/// Keeps a sentence if it contains a word.
 fn push(sentence: String, sentences: &mut Vec<String>) {
     if sentence.chars().any(char::is_alphanumeric) {
         sentences.push(sentence);
@@ -211,7 +211,7 @@ pub(super) fn clean(text: &str) -> String {
     text.replace(START, "…").replace(END, "…")
 }
 
-/// The text cut at a word, where it has more than `max` characters.
+/// The text cut at a word, if it has more than `max` characters.
 pub(super) fn shortened(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_owned();

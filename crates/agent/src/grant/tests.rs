@@ -198,7 +198,7 @@ fn what_is_offered_and_what_runs_follow_from_what_was_allowed() {
     assert!(matches!(never.verdict(RUN, test, None), Verdict::Refuse(_)));
 }
 
-/// What a random command is made of: words, and everything a shell acts on.
+/// The parts of random commands: words, and everything a shell interprets.
 const PIECES: [&str; 52] = [
     "ok", "ok", "pwn", "pwn", " ", " ", " ", ";", "&", "&&", "|", "||", "$(", ")", "(", "`", "'",
     "'", "\"", "\"", "\\", "\n", "\r", "<", ">", ">>", "2>&1", "#", "{", "}", "!", "=", "A=1", "*",
@@ -206,8 +206,8 @@ const PIECES: [&str; 52] = [
     "é", "<<x", ":", ",",
 ];
 
-/// A real shell is the judge: a command that matches the prefix `ok` starts `ok` once, and nothing
-/// else.
+/// A real shell is the reference: a command that matches the prefix `ok` starts `ok` once, and
+/// nothing else.
 #[test]
 fn no_random_command_that_fits_runs_anything_but_its_program() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,9 +1,9 @@
-//! Who answers in a session, and with which tools: one decision for every door.
+//! Which agent answers in a session, and with which tools: one decision for every interface.
 //!
-//! The agent of a session is the one it says. If its file is not the one it was, someone has to
-//! agree: a door that can ask a person asks, any other refuses. What an imported session says may
-//! be anyone's words, so its tools are off until a person trusts it, and no instructions hold in it
-//! but those of the agent that answers here.
+//! A session names its agent. If the agent's file has changed to another one, someone has to agree:
+//! an interface that can ask does so, any other refuses. The text of an imported session may come
+//! from anyone, so its tools are off until the user trusts it, and only the instructions of the
+//! agent that answers here apply.
 
 use rethread_core::{Session, SessionId};
 
@@ -16,76 +16,76 @@ use crate::turn::TurnOptions;
 
 /// Whether and how a session can be answered.
 pub enum Decision {
-    /// This runs its turns.
+    /// This runner runs its turns.
     Ready(Box<Runner>),
-    /// Someone has to agree first, with [`Handle::accept`]; where nobody can be asked, the turn is
+    /// Someone has to agree first, with [`Handle::accept`]; if nobody can be asked, the turn is
     /// refused.
     AskFirst(AgentChanged),
-    /// Nobody answers here.
+    /// It cannot be answered here.
     Refused(Refusal),
 }
 
-/// A session was answered by an agent from another file than the one that would answer now.
+/// A session was answered by an agent from a different file than the one that would answer now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the session was answered by {theirs}; here, {ours} would answer")]
 pub struct AgentChanged {
     /// The session.
     pub session: SessionId,
-    /// The file it was answered from.
+    /// The previous file.
     pub theirs: String,
-    /// The file it would be answered from.
+    /// The current file.
     pub ours: String,
     /// The agent that would answer.
     pub agent: String,
 }
 
-/// Why a turn did not begin. Nothing was stored, unless it was [given up](Refusal::Abandoned).
+/// Why a turn did not start. Nothing was stored, unless it was [abandoned](Refusal::Abandoned).
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Refusal {
-    /// There is no such agent.
+    /// The agent does not exist.
     #[error(transparent)]
     NoAgent(#[from] NotFound),
-    /// The agent's model cannot be asked.
+    /// The agent's model is not available.
     #[error("the agent `{agent}` cannot answer here: {why}")]
     CannotAnswer { agent: String, why: String },
     /// Another agent would answer, and nobody agreed.
     #[error(transparent)]
     AgentChanged(#[from] AgentChanged),
-    /// The results are not those of the calls that wait.
+    /// The results do not match the pending calls.
     #[error("these are not the results the turn is waiting for: {}", waiting(.open))]
     OtherCalls {
         /// The calls that have no result.
         open: Vec<String>,
     },
-    /// All turns that may run or wait do.
+    /// Too many turns are running or queued.
     #[error("{most} turns are running or queued")]
     HostFull {
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
-    /// All turns that this owner may have run or wait do.
+    /// Too many turns of this owner are running or queued.
     #[error("{most} of your turns are already running or queued")]
     OwnerFull {
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
-    /// The questions of the turns that run or wait take all the memory they may.
+    /// The questions of running and queued turns use too much memory.
     #[error("the running and queued questions are too large together: {0}")]
     Bytes(#[from] NoRoom),
-    /// All turns that may wait for this session do.
+    /// Too many turns are queued for this session.
     #[error("{most} turns are already queued for this session")]
     QueueFull {
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
-    /// The program is about to end, or someone stopped the turn while it waited.
+    /// The program is shutting down, or the turn was stopped while it was queued.
     #[error("it was stopped before it started; nothing was stored")]
     Stopped,
-    /// The key of the session moved on, again and again.
+    /// The key of the session was moved repeatedly.
     #[error("`{key}` kept being moved to other sessions")]
     KeyMoved { key: String },
-    /// Something went wrong in the middle; what was stored until then is kept.
+    /// Something failed in the middle; what was stored before is kept.
     #[error("the turn was aborted")]
     Abandoned,
 }
@@ -98,12 +98,12 @@ fn waiting(open: &[String]) -> String {
 }
 
 impl Handle {
-    /// Who answers in a session, and with which tools.
+    /// Which agent answers in a session, and with which tools.
     pub fn decide(&self, session: &Session) -> Decision {
         self.decide_between(session, self.host.0.roster.agent_of(&session.header), None)
     }
 
-    /// The same for a door that wants this agent to answer from now on.
+    /// The same for a client that wants this agent to answer from now on.
     pub fn decide_as(&self, session: &Session, agent: &str) -> Decision {
         let own = session.header.profile.agent.as_deref();
         self.decide_between(session, agent, own.filter(|own| *own != agent))
@@ -129,11 +129,11 @@ impl Handle {
         }
     }
 
-    /// The person agrees that another agent continues a session. The session says so from now on.
+    /// The user agrees that another agent continues a session. The session records it.
     ///
     /// # Errors
     ///
-    /// [`TurnError::Refused`] where the agent cannot answer; otherwise I/O errors.
+    /// [`TurnError::Refused`] if the agent is not available; otherwise I/O errors.
     pub fn accept(&self, changed: &AgentChanged) -> Result<Runner, TurnError> {
         let session = self.sessions.get(changed.session)?;
         let workspace = session.header.profile.workspace.clone();
@@ -142,7 +142,7 @@ impl Handle {
         Ok(self.trusted_as_far(&session, runner))
     }
 
-    /// This agent answers in a session from now on, by its own instructions.
+    /// Makes this agent answer in a session from now on, with its own instructions.
     ///
     /// # Errors
     ///
@@ -170,8 +170,7 @@ impl Handle {
         Ok(self.trusted_as_far(&session, runner))
     }
 
-    /// A runner for a session of unknown origin has no tools and its own instructions until a
-    /// person trusts the session.
+    /// A runner for an untrusted session has no tools, and only its own instructions.
     fn trusted_as_far(&self, session: &Session, mut runner: Runner) -> Runner {
         let Some(format) = &session.header.imported else { return runner };
         runner.instructions = Instructions::Ours;
@@ -182,7 +181,8 @@ impl Handle {
         runner
     }
 
-    /// What runs one turn in a session: as [`decide`](Handle::decide), or another agent this once.
+    /// The runner for one turn in a session: as [`decide`](Handle::decide), or with another agent
+    /// for this turn only.
     pub(super) async fn runner_for_turn(
         &self,
         id: SessionId,
@@ -215,11 +215,11 @@ impl Handle {
         .await
     }
 
-    /// What compacts or resumes a session.
+    /// The runner that compacts or resumes a session.
     ///
     /// # Errors
     ///
-    /// [`TurnError::Refused`] as a turn would be; otherwise I/O errors.
+    /// [`TurnError::Refused`] for the same reasons as a turn; otherwise I/O errors.
     pub async fn runner_for(&self, id: SessionId) -> Result<Runner, TurnError> {
         self.runner_for_turn(id, &TurnOptions::default()).await
     }

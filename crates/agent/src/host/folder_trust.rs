@@ -1,10 +1,10 @@
-//! One rule for files that come with a folder and take the place of what the user has (agents,
-//! commands, the configuration of tools): they are used once a person has agreed to exactly what
-//! they say. Project instructions are only text, and need no consent (`project_instructions.rs`).
+//! The rule for files of a folder that replace something of the user's (agents, commands, tool
+//! settings): they are used only after the user has trusted their exact content. Project
+//! instructions are only text, and need no consent (`project_instructions.rs`).
 //!
-//! A folder's files come with its code, from people the user may not know. What was agreed to is
-//! remembered by the file's path and the SHA-256 of its content, so a file that changes is asked
-//! about again. It is a log under a reserved owner, in the same store as everything else.
+//! A folder's files come with its code, from people the user may not know. Trust is recorded by the
+//! file's path and the SHA-256 of its content, so the user is asked again if a file changes. It is
+//! stored in a log under a reserved owner, in the same store as everything else.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use rethread_core::{Backend, Body, Key, New, Owner, Raw, Sessions, World, sessio
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Whose log it is. No token or chat leads to this owner.
+/// The owner of that log. No token or chat leads to this owner.
 pub const TRUST_OWNER: &str = "rethread:trust";
 
 const TRUSTED: &str = "folder_file_trusted";
 
-/// A file of a folder, and what it says.
+/// A file of a folder, and its content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FolderFile {
     /// The file, as an absolute path.
@@ -36,14 +36,14 @@ impl FolderFile {
     }
 }
 
-/// What one owner agreed to.
+/// The files that one owner trusts.
 pub struct FolderTrust {
     sessions: Sessions,
     key: Key,
 }
 
 impl FolderTrust {
-    /// What this owner agreed to, in a store.
+    /// The files that this owner trusts, in a store.
     pub fn new(store: Arc<dyn Backend>, world: Arc<dyn World>, owner: &Owner) -> FolderTrust {
         let reserved = Owner::new(TRUST_OWNER).expect("a valid owner");
         let key = Key::new(format!("trust:{}", owner.as_str())).expect("an owner is visible");
@@ -70,7 +70,7 @@ impl FolderTrust {
         Ok(files)
     }
 
-    /// The owner agrees to these files, as they are.
+    /// The owner trusts these files, with their current content.
     ///
     /// # Errors
     ///

@@ -1,17 +1,19 @@
-//! What every door needs and none decides: whose sessions are meant, who answers and with which
-//! tools, one turn at a time, stopping a turn, running blocking work, and whose lease counts.
+//! The host: what all interfaces share. It decides whose sessions a request can reach, which agent
+//! answers and with which tools; it orders and stops turns, runs blocking work, and ignores leases
+//! of dead processes.
 //!
-//! A door (terminal, HTTP, Telegram, …) makes one [`Host`] when it starts. Each person or program
-//! that comes in gets a [`Handle`] for its owner; everything it does goes through that handle, so
-//! it reaches nothing of anybody else's. What stays with the door is transport and wording.
+//! An interface (terminal, HTTP, Telegram, …) creates one [`Host`] when it starts. Each user or
+//! program gets a [`Handle`] for its owner; everything it does goes through that handle, so it
+//! cannot reach anything of another owner. The interface itself handles only transport and wording.
 //!
 //! | file | what |
 //! |---|---|
-//! | `roster.rs` | the agents there are, and a [`Responder`] for each |
-//! | `workspaces.rs` | the folders sessions may be about, with the tools that see them |
-//! | `decision.rs` | who answers in a session, and with which tools: ready, ask first, or refused |
-//! | `folder_trust.rs` | which files of a folder may speak to the model |
-//! | `session_trust.rs` | which imported sessions have tools for good |
+//! | `roster.rs` | the agents, and a [`Responder`] for each |
+//! | `workspaces.rs` | the allowed folders, with their tools |
+//! | `decision.rs` | which agent answers in a session, and with which tools: ready, ask first, or
+//! refused |
+//! | `folder_trust.rs` | which files of a folder are trusted |
+//! | `session_trust.rs` | which imported sessions have tools permanently |
 //! | `turns.rs` | running turns in order, stopping them, and ending in time |
 
 mod decision;
@@ -50,30 +52,30 @@ use crate::thread_cache::ThreadCache;
 use session_trust::SessionTrust;
 use turns::Turns;
 
-/// What a host is made of.
+/// The settings of a host.
 pub struct HostSettings {
-    /// Who can answer.
+    /// The agents and models.
     pub roster: Roster,
-    /// The folders sessions may be about.
+    /// The allowed folders.
     pub workspaces: Workspaces,
-    /// How much may run at once.
+    /// The limits.
     pub limits: HostLimits,
-    /// The folder transcripts are saved to; none are without it.
+    /// The folder for transcripts; without it, none are saved.
     pub transcripts: Option<PathBuf>,
 }
 
-/// How much may run at once.
+/// The limits of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct HostLimits {
-    /// Turns that run or wait, of all owners.
+    /// Running and queued turns of all owners.
     pub turns: usize,
-    /// Turns that run or wait, of one owner.
+    /// Running and queued turns of one owner.
     pub owner_turns: usize,
-    /// Turns that wait for one session.
+    /// Turns queued for one session.
     pub queue: usize,
-    /// Bytes of the questions of turns that run or wait, of all owners.
+    /// Bytes of the questions of running and queued turns, of all owners.
     pub bytes: u32,
-    /// Bytes of the questions of turns that run or wait, of one owner.
+    /// Bytes of the questions of running and queued turns, of one owner.
     pub owner_bytes: u32,
 }
 
@@ -89,13 +91,13 @@ impl Default for HostLimits {
     }
 }
 
-/// What doors share. Clones are the same host.
+/// What all interfaces share. Clones are the same host.
 #[derive(Clone)]
 pub struct Host(Arc<Shared>);
 
 struct Shared {
     store: Arc<dyn Backend>,
-    /// Of any owner: what handles share of it is not theirs.
+    /// Its owner is arbitrary: only the shared parts are used.
     sessions: Sessions,
     world: Arc<dyn World>,
     roster: Roster,
@@ -124,22 +126,22 @@ impl Host {
         }))
     }
 
-    /// What one owner can do. Who the owner is comes from a credential, never from a request.
+    /// The handle of an owner. The owner comes from a credential, never from a request.
     pub fn handle(&self, owner: Owner) -> Handle {
         Handle { host: self.clone(), sessions: self.0.sessions.of_owner(owner) }
     }
 
-    /// The agents that can answer.
+    /// The agents.
     pub fn agents(&self) -> &Agents {
         self.0.roster.agents()
     }
 
-    /// Who can answer.
+    /// The roster.
     pub fn roster(&self) -> &Roster {
         &self.0.roster
     }
 
-    /// The folders sessions may be about.
+    /// The allowed folders.
     pub fn workspaces(&self) -> &Workspaces {
         &self.0.workspaces
     }
@@ -150,7 +152,7 @@ impl Host {
     }
 }
 
-/// What one owner can do at a host. Clones are the same owner's.
+/// An owner's access to a host. Clones have the same owner.
 #[derive(Clone)]
 pub struct Handle {
     host: Host,
@@ -163,23 +165,23 @@ impl Handle {
         &self.host
     }
 
-    /// Whose it is.
+    /// The owner.
     pub fn owner(&self) -> &Owner {
         self.sessions.owner()
     }
 
-    /// The owner's sessions, for reading. What a lease may forbid goes through
+    /// The owner's sessions, for reading. Operations that a lease may forbid go through
     /// [`call`](Handle::call) or [`run`](Handle::run).
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
     }
 
-    /// Does something with the owner's sessions. The lease of a dead process forbids nothing: then
-    /// it is done a second time.
+    /// Runs an operation on the owner's sessions. If a lease of a dead process forbids it, it is
+    /// repeated without that lease.
     ///
     /// # Errors
     ///
-    /// The error of the work.
+    /// The error of the operation.
     pub fn call<T>(
         &self,
         work: impl FnMut(&Sessions) -> sessions::Result<T>,
@@ -191,7 +193,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// The error of the work.
+    /// The error of the operation.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnMut(&Sessions) -> sessions::Result<T> + Send + 'static,
@@ -204,7 +206,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// I/O errors. What was done until then stays done.
+    /// I/O errors. What was done before the error stays done.
     pub fn purge(&self, keep: usize, delete: bool) -> sessions::Result<Purged> {
         let mut purged = Purged::default();
         for id in self.sessions.beyond(keep, delete)? {
@@ -222,11 +224,11 @@ impl Handle {
         Ok(purged)
     }
 
-    /// Opens a session and takes its lease for as long as a program writes to it.
+    /// Opens a session and takes its lease, for as long as a program writes to it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`] when someone else has it for longer than `wait`; otherwise I/O errors.
+    /// [`StoreError::Held`] if someone else has it for longer than `wait`; otherwise I/O errors.
     pub async fn lease(
         &self,
         id: SessionId,
@@ -238,12 +240,12 @@ impl Handle {
         Wanted { sessions, cache: &cache, id, wait, events: &nobody, stop }.take().await
     }
 
-    /// What runs turns of new sessions, and shows any: this agent or the usual one, in this folder
-    /// or the usual one.
+    /// The runner for new sessions, which can also show any session: with this agent or the default
+    /// one, in this folder or the default one.
     ///
     /// # Errors
     ///
-    /// [`Refusal`] where there is no such agent, or its model cannot be asked.
+    /// [`Refusal`] if the agent does not exist, or its model is not available.
     pub fn runner(&self, agent: Option<&str>, workspace: Option<&str>) -> Result<Runner, Refusal> {
         let mut responder = self.host.0.roster.responder(agent)?;
         match self.host.0.workspaces.folder(workspace) {
@@ -252,7 +254,7 @@ impl Handle {
                 responder.project = Arc::new(ProjectInstructions::read(&folder.path));
                 responder.tools = folder.tools;
             }
-            // Without a folder there is nothing to look at.
+            // Without a folder there is nothing to read.
             Err(_) => {
                 responder.workspace = None;
                 responder = responder.without_tools();
@@ -261,7 +263,7 @@ impl Handle {
         Ok(self.runner_of(responder))
     }
 
-    /// Runs turns by a responder that was made elsewhere.
+    /// A runner with a responder that was made elsewhere.
     pub fn runner_of(&self, responder: Responder) -> Runner {
         Runner {
             responder,
@@ -278,24 +280,24 @@ impl Handle {
         }
     }
 
-    /// A runner to look at a session with: that of its own agent, or of the usual one where its own
-    /// cannot answer.
+    /// A runner to show a session with: that of its own agent, or of the default one if its own is
+    /// not available.
     ///
     /// # Errors
     ///
-    /// [`Refusal`] where even the usual agent cannot answer.
+    /// [`Refusal`] if not even the default agent is available.
     pub fn viewer(&self, session: &Session) -> Result<Runner, Refusal> {
         let profile = &session.header.profile;
         let own = self.runner(profile.agent.as_deref(), profile.workspace.as_deref());
         own.or_else(|_| self.runner(None, profile.workspace.as_deref()))
     }
 
-    /// The person trusts the words of an imported session: its tools are on, in this process.
+    /// The user trusts an imported session: its tools are on, in this process.
     pub fn trust(&self, id: SessionId) {
         self.host.0.grants.trust(self.owner(), id);
     }
 
-    /// The same for good: other processes and later ones know it too.
+    /// The same permanently: for other processes and later ones too.
     ///
     /// # Errors
     ///
@@ -304,7 +306,7 @@ impl Handle {
         self.session_trust().remember(&self.sessions, id)
     }
 
-    /// What continues a session that is trusted for good is trusted for good.
+    /// If the original is trusted permanently, so is the session that continues it.
     ///
     /// # Errors
     ///
@@ -316,9 +318,9 @@ impl Handle {
         }
     }
 
-    /// Whether a person trusts the words of this imported session, here or for good.
+    /// Whether the user trusts this imported session, in this process or permanently.
     fn trusts(&self, id: SessionId) -> bool {
-        // Where what is remembered cannot be read, nobody has agreed.
+        // If the record cannot be read, nobody has agreed.
         self.host.0.grants.trusts(self.owner(), id)
             || self.session_trust().holds(&self.sessions, id).unwrap_or(false)
     }
@@ -328,12 +330,12 @@ impl Handle {
         SessionTrust::new(store.clone(), world.clone(), self.owner())
     }
 
-    /// What a person changed about the permissions of a session, in the folder `runner` works in.
+    /// The user's changes to the permissions of a session, in the folder of `runner`.
     pub fn session_permissions(&self, runner: &Runner, id: SessionId) -> SessionPermissions {
         self.host.0.grants.of(&runner.scope(id))
     }
 
-    /// Changes it, for this process.
+    /// Changes them, for this process.
     pub fn change_permissions<T>(
         &self,
         runner: &Runner,
@@ -343,14 +345,14 @@ impl Handle {
         self.host.0.grants.change(&runner.scope(id), change)
     }
 
-    /// A conversation continues from its summary: what was allowed in it is still allowed. What is
-    /// a copy, or came from elsewhere, starts without.
+    /// A conversation continues from its summary: its permissions still apply. A copy or an import
+    /// starts without them.
     pub fn keep_permissions(&self, runner: &Runner, from: SessionId, to: SessionId) {
         let permissions = self.session_permissions(runner, from);
         self.change_permissions(runner, to, |new| *new = permissions);
     }
 
-    /// What continues a trusted session is trusted.
+    /// A session that continues a trusted one is trusted.
     pub fn inherit_trust(&self, from: SessionId, to: SessionId) {
         if self.trusts(from) {
             self.trust(to);

@@ -1,8 +1,7 @@
-//! The agents there are, and who answers for each: its model, its provider, its rules.
+//! The roster: the agents, and the responder of each with its model, provider and rules.
 //!
-//! A responder is made when it is first needed, so a program that never asks a model connects to
-//! none. An agent whose model cannot be asked leaves its own sessions without answers, and nothing
-//! else.
+//! A responder is created when it is first needed, so a program that never asks a model connects to
+//! none. If the model of an agent is not available, only its own sessions are affected.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,38 +19,38 @@ use crate::tool::Toolbox;
 /// The agent that writes summaries.
 const COMPACTION: &str = "compaction";
 
-/// What flags and configuration say about who answers.
+/// Flags and configuration about agents and models.
 #[derive(Clone)]
 pub struct RosterSettings {
-    /// The agents there are.
+    /// The agents.
     pub agents: Agents,
-    /// The one that answers where none is named.
+    /// The default agent.
     pub agent: String,
-    /// The model that answers, even if the agent names another.
+    /// The model, even if the agent names another.
     pub model: Option<String>,
-    /// The model that answers where no agent wants another; without it, the one a key is there
-    /// for, or the offline one.
+    /// The default model, if the agent names none; without it, the one for which there is an API
+    /// key, or the offline model.
     pub default_model: Option<String>,
-    /// Tokens a model sees at once, where it is not what the table of models says.
+    /// The context window in tokens, if it differs from the table of models.
     pub window: Option<u64>,
-    /// How contexts are shaped where an agent does not say.
+    /// The default policy, if an agent names none.
     pub policy: Policy,
-    /// What runs without a question, of the tools that change something.
+    /// Which tools that change something run without asking.
     pub allow: Vec<Grant>,
     /// Nothing may be changed.
     pub read_only: bool,
-    /// How far a turn may go.
+    /// The limits of a turn.
     pub bounds: Bounds,
-    /// Where the providers are, and the keys to them.
+    /// The addresses and keys of the providers.
     pub env: Env,
-    /// What is known of models.
+    /// The table of models.
     pub models: Models,
-    /// The program new sessions are held with, as they say themselves.
+    /// The `source` of new sessions.
     pub source: Option<String>,
 }
 
 impl Default for RosterSettings {
-    /// The built-in agents, and the model that needs no key.
+    /// The built-in agents, and the offline model.
     fn default() -> RosterSettings {
         RosterSettings {
             agents: Agents::builtin(),
@@ -70,21 +69,21 @@ impl Default for RosterSettings {
     }
 }
 
-/// Why nobody can answer as this agent.
+/// Why an agent is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum RosterError {
-    /// There is no such agent.
+    /// The agent does not exist.
     #[error(transparent)]
     NoAgent(#[from] NotFound),
-    /// The name of a model is not one.
+    /// The name of a model is invalid.
     #[error(transparent)]
     BadModel(#[from] BadModel),
-    /// The provider cannot be asked.
+    /// The provider is not available.
     #[error(transparent)]
     Provider(#[from] Failure),
 }
 
-/// The agents there are, and who answers for each.
+/// The agents, and a responder for each.
 pub struct Roster {
     settings: RosterSettings,
     /// A model and a provider that were made elsewhere, for every agent.
@@ -95,12 +94,12 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// A roster by these settings. Nothing is connected yet.
+    /// A roster with these settings. Nothing is connected yet.
     pub fn new(settings: RosterSettings) -> Roster {
         Roster { settings, given: None, chosen: Mutex::default(), made: Mutex::default() }
     }
 
-    /// A roster in which every agent answers with this model, run by a provider of your own.
+    /// A roster in which every agent uses this model, run by a provider of your own.
     pub fn with_provider(
         settings: RosterSettings,
         model: Model,
@@ -120,19 +119,19 @@ impl Roster {
         &self.settings.models
     }
 
-    /// The agent that answers where none is named.
+    /// The default agent.
     pub fn usual(&self) -> &str {
         &self.settings.agent
     }
 
-    /// Whether this tool, which changes something, may be used without a question.
+    /// Whether this tool, which changes something, may be used without asking.
     pub fn allows(&self, tool: &str) -> bool {
         let named = self.settings.allow.iter().any(|grant| grant.tool_name() == tool);
         named && !self.settings.read_only
     }
 
-    /// The models that can be asked by name here: those the configuration describes, and those that
-    /// are known of the providers there is a key for. Others may work, too.
+    /// The models that can be chosen by name: those in the configuration, and the known ones of
+    /// providers with an API key. Others may work, too.
     pub fn known_models(&self) -> Vec<Model> {
         let RosterSettings { env, models, .. } = &self.settings;
         models.known(|provider| match provider {
@@ -143,7 +142,7 @@ impl Roster {
         })
     }
 
-    /// Has every agent answer with this model from now on. Nothing changes where it cannot be asked.
+    /// Makes every agent use this model from now on. Nothing changes if it is not available.
     ///
     /// # Errors
     ///
@@ -156,7 +155,7 @@ impl Roster {
         Ok(())
     }
 
-    /// The responder of an agent, which works in no folder yet.
+    /// The responder of an agent, without a folder.
     ///
     /// # Errors
     ///
@@ -173,7 +172,7 @@ impl Roster {
         Ok(responder)
     }
 
-    /// The responder of this agent. The usual one answers where none is named.
+    /// The responder of this agent, or of the default one.
     pub(super) fn responder(&self, agent: Option<&str>) -> Result<Responder, Refusal> {
         let name = agent.unwrap_or(&self.settings.agent);
         self.connect(name).map_err(|error| match error {
@@ -182,17 +181,17 @@ impl Roster {
         })
     }
 
-    /// The agent of a session: its own where there is one of that name here, else the usual one.
+    /// The agent of a session: its own if it exists here, otherwise the default one.
     pub(super) fn agent_of<'a>(&'a self, header: &'a Header) -> &'a str {
         let own = header.profile.agent.as_deref();
         own.filter(|name| self.settings.agents.get(name).is_some()).unwrap_or(&self.settings.agent)
     }
 
-    /// How a session's context is shaped, and for which model. Nobody is asked for it.
+    /// The policy and the model of a session's context. No provider is needed for it.
     ///
     /// # Errors
     ///
-    /// [`RosterError`] where there is no such agent or model.
+    /// [`RosterError`] if the agent or the model does not exist.
     pub fn shape(&self, header: &Header) -> Result<(Policy, Model), RosterError> {
         let agent = self.settings.agents.find(self.agent_of(header))?;
         let model = match &self.given {
@@ -202,7 +201,7 @@ impl Roster {
         Ok((self.policy(agent), model))
     }
 
-    /// What an agent wants and does not get, in words.
+    /// What an agent asks for and does not get, in words.
     pub fn warnings(&self) -> Vec<String> {
         let Ok(usual) = self.model(None) else { return Vec::new() };
         let refused = self.settings.agents.iter().filter(|agent| {
@@ -251,9 +250,8 @@ impl Roster {
         })
     }
 
-    /// The model an agent wants. A folder's own agent may choose among the models of the provider
-    /// that is used anyway, and no other: what is said here is not sent elsewhere because a file
-    /// says so.
+    /// The model an agent asks for. A project's agent may choose only among the models of the
+    /// provider that is used anyway: a file must not be able to send the conversation elsewhere.
     fn wanted<'a>(&self, agent: &'a Agent) -> Result<Option<&'a str>, RosterError> {
         let Some(name) = agent.model.as_deref() else { return Ok(None) };
         Ok(self.may_choose(agent, name, &self.model(None)?).then_some(name))
@@ -264,8 +262,8 @@ impl Roster {
         agent.origin != AgentSource::Project || same
     }
 
-    /// The model: the one chosen for this process, or what the agent wants, or the configured one,
-    /// or the one a key is there for, or the one that needs no key.
+    /// The model: the one chosen for this process, the agent's, the configured one, the one for
+    /// which there is an API key, or the offline model.
     fn model(&self, wanted: Option<&str>) -> Result<Model, RosterError> {
         let RosterSettings { model, default_model, .. } = &self.settings;
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -293,7 +291,7 @@ impl Roster {
         Ok(provider::connect(model, &self.settings.env)?)
     }
 
-    /// Who writes summaries: the same model, unless the compaction agent names another.
+    /// The model for summaries: the same one, unless the compaction agent names another.
     fn scribe(&self, model: &Model, provider: &Arc<dyn Provider>) -> Result<Scribe, RosterError> {
         let agent = self.settings.agents.find(COMPACTION)?;
         let prompt = agent.prompt.clone();

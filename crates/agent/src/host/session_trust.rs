@@ -1,9 +1,9 @@
-//! Imported sessions in which a person turned tools on for good.
+//! Imported sessions in which the user turned tools on permanently.
 //!
-//! What an imported session says may be anyone's words, and so may the entries of its log: the
-//! consent is not kept there but in a log under a reserved owner, which no import reaches. It names
-//! the entry the session ended at, so it does not hold for another session that is imported under
-//! the same id later.
+//! The text of an imported session may come from anyone, and so may the entries of its log: so
+//! consent is stored in a log under a reserved owner, which no import reaches. It names the last
+//! entry of the session, so it does not apply to another session that is imported under the same id
+//! later.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl SessionTrust {
         SessionTrust { consents: Sessions::new(store, reserved, world), key }
     }
 
-    /// Whether this session is trusted: it, or what it has grown from, was when it was looked at.
+    /// Whether this session is trusted: it was, at this or an earlier length.
     pub(super) fn holds(&self, theirs: &Sessions, id: SessionId) -> Result<bool, sessions::Error> {
         let Some(log) = self.consents.resolve(&self.key)? else { return Ok(false) };
         let head = self.consents.get(log)?.tally.entries;

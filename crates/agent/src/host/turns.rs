@@ -1,6 +1,6 @@
-//! Turns that run by themselves, one at a time in each session, in the order they were asked for.
+//! Runs turns as tasks, one at a time in each session, in the order of the requests.
 //!
-//! A turn is a task of its own: the client may disconnect, and the next turn in the queue finds it
+//! A turn is a separate task: the client may disconnect, and the next turn in the queue finds it
 //! finished.
 
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ use crate::limits::LEASE_WAIT;
 use crate::runner::{TurnAnswer, TurnError};
 use crate::turn::{TurnInput, TurnOptions};
 
-/// Times a key may move on while a turn waits for the session it pointed at.
+/// How often a key may move while a turn waits for the session it pointed at.
 const MOVES_MAX: usize = 8;
 
 /// The turns of this process.
@@ -47,26 +47,26 @@ pub(super) struct Turns {
 /// What a queue is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum QueueName {
-    /// Requests that are finding their session.
+    /// Requests that are resolving their session.
     Key(Owner, Key),
-    /// Turns, and other long work in a session.
+    /// Turns, and other long operations in a session.
     Session(Owner, SessionId),
 }
 
-/// Where a turn is to happen.
+/// The target of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// In this session.
     Session(SessionId),
-    /// In the session this key points at; the usual agent starts one if there is none.
+    /// The session this key points at; if there is none, the default agent starts one.
     Key(Key),
 }
 
-/// A turn that runs, or waits to.
+/// A running or queued turn.
 pub struct StartedTurn {
-    /// The session it was found to be in.
+    /// The session it runs in.
     pub session: SessionId,
-    /// Ends it early; what was said until then is kept.
+    /// Stops it; its partial reply is kept.
     pub stop: CancellationToken,
     task: JoinHandle<Option<EndedTurn>>,
 }
@@ -79,23 +79,23 @@ pub struct EndedTurn {
     pub outcome: Result<TurnAnswer, TurnError>,
 }
 
-/// What came of stopping the turn of a session.
+/// The result of stopping a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It is being stopped; what was said until then is kept.
+    /// It is being stopped; its partial reply is kept.
     Stopped,
     /// There was none.
     Nothing,
-    /// One runs and others wait, and nobody said which one is meant.
+    /// One is running and others are queued, and the request did not say which to stop.
     Several {
-        /// How many wait.
+        /// How many are queued.
         waiting: usize,
     },
-    /// Another program runs it, and only that can stop it.
+    /// Another program runs it, and only that program can stop it.
     Elsewhere {
-        /// Which.
+        /// The program.
         holder: String,
-        /// Until when its lease lasts, unless renewed.
+        /// When its lease expires, unless renewed.
         until: Timestamp,
     },
 }
@@ -124,7 +124,7 @@ impl Turns {
         }
     }
 
-    /// The right to be one of the turns, with so many bytes in memory.
+    /// The permit for a turn, with its bytes in memory.
     fn room(&self, owner: &Owner, bytes: usize) -> Result<Room, Refusal> {
         let HostLimits { turns, owner_turns, .. } = self.limits;
         let full = |_| Refusal::HostFull { most: turns };
@@ -159,8 +159,8 @@ impl Turns {
 }
 
 impl Host {
-    /// Lets running turns end by themselves for a while, then stops them, and waits no longer than
-    /// until `end`. Returns whether all of them ended.
+    /// Gives running turns time to finish, then stops them, and waits until `end` at most. Returns
+    /// whether all of them ended.
     pub async fn drain(&self, grace: Duration, end: Instant) -> bool {
         let turns = &self.0.turns;
         turns.tasks.close();
@@ -168,7 +168,7 @@ impl Host {
             return true;
         }
         turns.stop.cancel();
-        // What does not even stop in time is left to its lease, which ends by itself.
+        // A turn that does not stop in time leaves its lease, which expires.
         tokio::time::timeout_at(end, turns.tasks.wait()).await.is_ok()
     }
 
@@ -188,12 +188,12 @@ impl Host {
 }
 
 impl Handle {
-    /// Begins a turn, and returns once its session is found. It takes its place in the queue before
-    /// the first await, so turns run in the order of the calls.
+    /// Starts a turn, and returns once its session is found. It is queued before the first await,
+    /// so turns run in the order of the calls.
     ///
     /// # Errors
     ///
-    /// [`TurnError::Refused`] if too many turns run or wait; otherwise I/O errors.
+    /// [`TurnError::Refused`] if too many turns are running or queued; otherwise I/O errors.
     pub async fn start_turn(
         &self,
         target: Target,
@@ -208,7 +208,7 @@ impl Handle {
         let stop = turns.stop.child_token();
         let (sender, receiver) = oneshot::channel();
         let (handle, stopped) = (self.clone(), stop.clone());
-        // On the list before it is reported: a request to stop may mean this turn.
+        // Registered before it is reported, because a request to stop may refer to this turn.
         let live = turns.live.clone().enter(self.owner().clone(), &options, stop.clone());
         if let Target::Session(id) = target {
             live.moves_to(id);
@@ -232,8 +232,8 @@ impl Handle {
         Ok(StartedTurn { session, stop, task })
     }
 
-    /// Stops the turn of this [name](TurnOptions::name), whether it runs or waits; without a name
-    /// the one that runs, unless others wait: the caller may mean one of those.
+    /// Stops the turn with this [name](TurnOptions::name), running or queued; without a name the
+    /// running one, unless others are queued, because the caller may mean one of those.
     ///
     /// # Errors
     ///
@@ -258,12 +258,12 @@ impl Handle {
         }
     }
 
-    /// Runs a longer piece of work in the queue of a session; it is finished even if the caller
+    /// Runs a longer operation in the queue of a session; it is completed even if the caller
     /// disconnects.
     ///
     /// # Errors
     ///
-    /// [`TurnError::Refused`] as for a turn, and the error of the work.
+    /// [`TurnError::Refused`] as for a turn, and the error of the operation.
     pub async fn in_queue<T: Send + 'static>(
         &self,
         id: SessionId,
@@ -283,13 +283,12 @@ impl Handle {
         task.await.map_err(|_| Refusal::Abandoned)?
     }
 
-    /// Records a turn that another program ran: its question, and the replies and results it got.
-    /// Returns their seqs.
+    /// Records a turn that another program ran: its question, and the replies and results that
+    /// followed. Returns their seqs.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`] while someone else is in a turn; otherwise I/O errors. Nothing was
-    /// stored then.
+    /// [`StoreError::Held`] while another turn runs; otherwise I/O errors. Nothing was stored then.
     pub async fn record_turn(
         &self,
         id: SessionId,
@@ -344,14 +343,14 @@ impl Handle {
                 let turns = &self.host.0.turns;
                 turns.wait(&first, stop).await?;
                 let session = self.open(key.clone()).await?;
-                // The next one to find this session is let go only when this one has its place.
+                // The next request for this session proceeds only when this one has its place.
                 let ticket = turns.ticket(self.queue_of(&Target::Session(session)))?;
                 Ok(Found { session, ticket, key: Some(key) })
             }
         }
     }
 
-    /// The session a key points at, started by the usual agent if there is none.
+    /// The session a key points at; if there is none, the default agent starts one.
     async fn open(&self, key: Key) -> Result<SessionId, TurnError> {
         let known = key.clone();
         if let Some(id) = self.run(move |sessions| sessions.resolve(&known)).await? {
@@ -383,7 +382,7 @@ impl Handle {
         EndedTurn { session: found.session, outcome }
     }
 
-    /// Waits for the session. While that takes, a compaction may have moved the key on.
+    /// Waits for the session. In the meantime, a compaction may have moved the key.
     async fn reach(&self, found: &mut Found, stop: &CancellationToken) -> Result<(), TurnError> {
         let turns = &self.host.0.turns;
         for _ in 0..MOVES_MAX {
@@ -402,7 +401,7 @@ impl Handle {
     }
 }
 
-/// What a recorded turn adds up to; nothing where the model has not had its last word.
+/// The totals of a recorded turn; `None` if it has no final reply.
 fn finished(messages: &[Incoming], took: Duration) -> Option<Body> {
     let replies =
         || messages.iter().map(|said| &said.message).filter(|m| m.role == Role::Assistant);
@@ -427,7 +426,7 @@ struct Found {
     key: Option<Key>,
 }
 
-/// The right to be one of the turns.
+/// The permit for a turn.
 struct Room {
     _permit: OwnedSemaphorePermit,
     _share: Share,
@@ -444,7 +443,7 @@ impl Drop for Share {
     }
 }
 
-/// The turns that can be stopped: those that run, and those that wait for their session.
+/// The turns that can be stopped: running and queued ones.
 #[derive(Default)]
 struct LiveTurns {
     turns: Mutex<HashMap<u64, LiveTurn>>,
@@ -454,14 +453,14 @@ struct LiveTurns {
 
 struct LiveTurn {
     owner: Owner,
-    /// Nothing while its key has not been followed.
+    /// `None` until its key is resolved.
     session: Option<SessionId>,
     name: Option<String>,
     stop: CancellationToken,
     runs: bool,
 }
 
-/// A turn on the list. It is taken off when this is dropped, however the turn ends.
+/// A registered turn. Dropping this removes it, however the turn ends.
 struct Live {
     turns: Arc<LiveTurns>,
     number: u64,
@@ -481,7 +480,7 @@ impl LiveTurns {
         Live { turns: self, number }
     }
 
-    /// Stops a turn of a session. Nothing is returned where this host has none in it.
+    /// Stops a turn of a session. `None` if this host has none in it.
     fn stop(&self, owner: &Owner, id: SessionId, name: Option<&str>) -> Option<Stop> {
         let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let is_here = |turn: &&LiveTurn| turn.session == Some(id) && turn.owner == *owner;
@@ -511,12 +510,12 @@ impl Live {
         }
     }
 
-    /// It is in this session.
+    /// Sets its session.
     fn moves_to(&self, session: SessionId) {
         self.change(|turn| turn.session = Some(session));
     }
 
-    /// It waits for no other turn of this host any more.
+    /// Marks it as running.
     fn runs(&self) {
         self.change(|turn| turn.runs = true);
     }

@@ -1,7 +1,7 @@
-//! The folders sessions may be about: those below the configured roots, and no others.
+//! Workspaces: the folders below the configured roots, and no others.
 //!
-//! What a session remembers, a person types or an import brought is a wish. It is looked up on disk
-//! each time, detours followed, and used only if it really is below a root.
+//! The folder in a session, typed by a person or imported is only a request. It is resolved on disk
+//! each time, links included, and used only if it is really below a root.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,30 +11,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::limits::WORKSPACES_MAX;
 use crate::tool::{RunSettings, Tool, Toolbox, Workspace};
 
-/// The folders sessions may be about.
+/// The allowed folders.
 pub struct Workspaces {
     roots: Vec<PathBuf>,
-    /// Where a session is that remembers none.
+    /// The default folder, for sessions without one.
     usual: PathBuf,
-    /// Whether a session is where it remembers to be, below a root.
+    /// Whether a session may use its own folder, below a root.
     follow: bool,
-    /// Tools from elsewhere, offered in every folder.
+    /// Additional tools, offered in every folder.
     extra: Vec<Arc<dyn Tool>>,
-    /// What commands get in every folder.
+    /// The settings for commands, in every folder.
     run: Arc<RunSettings>,
     open: Mutex<HashMap<PathBuf, Arc<Toolbox>>>,
 }
 
-/// A folder, and the tools that see nothing else.
+/// A folder, and the tools that are limited to it.
 pub struct Folder {
-    /// Where it is, detours followed.
+    /// Its real path.
     pub path: PathBuf,
     /// The tools.
     pub tools: Arc<Toolbox>,
 }
 
 impl Workspaces {
-    /// No folder at all: nobody has tools that look at one.
+    /// No folder: there are no tools that read one.
     pub fn none() -> Workspaces {
         Workspaces {
             roots: Vec::new(),
@@ -50,17 +50,17 @@ impl Workspaces {
     ///
     /// # Errors
     ///
-    /// When it cannot be opened, with its path.
+    /// If it cannot be opened, with its path.
     pub fn only(folder: &Path) -> Result<Workspaces, (PathBuf, io::Error)> {
         Ok(Workspaces { follow: false, ..Workspaces::below(folder, &[])? })
     }
 
-    /// For each session the folder it remembers, if that is below one of these roots; without
-    /// any, below `usual`.
+    /// For each session its own folder, if that is below one of these roots; without roots, below
+    /// `usual`.
     ///
     /// # Errors
     ///
-    /// When a root or the usual folder cannot be opened, with its path.
+    /// If a root or the default folder cannot be opened, with its path.
     pub fn below(usual: &Path, roots: &[PathBuf]) -> Result<Workspaces, (PathBuf, io::Error)> {
         let real = |path: &Path| -> Result<PathBuf, (PathBuf, io::Error)> {
             let opened = Workspace::open(path).map_err(|error| (path.to_owned(), error))?;
@@ -71,7 +71,7 @@ impl Workspaces {
             true => vec![usual.clone()],
             false => roots.iter().map(|root| real(root)).collect::<Result<_, _>>()?,
         };
-        // A usual folder outside of the roots would be the one way out of them.
+        // A default folder outside of the roots would be a way around them.
         let inside = roots.iter().any(|root| usual.starts_with(root));
         let usual = if inside { usual } else { roots[0].clone() };
         Ok(Workspaces { roots, usual, follow: true, ..Workspaces::none() })
@@ -91,7 +91,7 @@ impl Workspaces {
         self
     }
 
-    /// The folder a session remembers, or the usual one where that is not to be used.
+    /// The folder of a session, or the default one if that is not allowed.
     pub(super) fn folder(&self, remembered: Option<&str>) -> io::Result<Folder> {
         if let Some(path) = remembered.filter(|_| self.follow)
             && let Ok(folder) = self.at(Path::new(path))
@@ -101,7 +101,7 @@ impl Workspaces {
         self.at(&self.usual)
     }
 
-    /// The folder a person means: a path below a root, or a whole one.
+    /// The folder a person refers to: a path below a root, or an absolute one.
     pub fn find(&self, typed: &str) -> Option<Folder> {
         let typed = Path::new(typed.trim());
         if typed.is_absolute() {
@@ -110,7 +110,7 @@ impl Workspaces {
         self.roots.iter().find_map(|root| self.at(&root.join(typed)).ok())
     }
 
-    /// The folders that can be chosen by a button: the roots and what is directly below them.
+    /// The folders that can be chosen with a button: the roots and the folders directly below them.
     pub fn choices(&self, most: usize) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for root in &self.roots {
@@ -128,7 +128,7 @@ impl Workspaces {
         found
     }
 
-    /// How a folder is shown: from its root on.
+    /// A folder for display: relative to its root.
     pub fn shown(&self, path: &Path) -> String {
         let root = self.roots.iter().find(|root| path.starts_with(root));
         let above = root.and_then(|root| root.parent());
@@ -137,7 +137,7 @@ impl Workspaces {
     }
 
     fn at(&self, path: &Path) -> io::Result<Folder> {
-        // What is kept open is still looked up: it may have been moved away.
+        // A cached folder is still looked up: it may have been moved.
         let real = path.canonicalize()?;
         if !self.roots.iter().any(|root| real.starts_with(root)) {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -148,7 +148,7 @@ impl Workspaces {
         }
         let workspace = Workspace::open(&real)?;
         let path = workspace.root().to_owned();
-        // It may have become a detour between the two looks.
+        // It may have become a link in the meantime.
         if !self.roots.iter().any(|root| path.starts_with(root)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -187,7 +187,7 @@ mod tests {
         {
             assert_eq!(found(bad), None, "{bad}");
         }
-        // The folder a session remembers is checked like any other, and so is the default one.
+        // The folder of a session is checked like any other, and so is the default one.
         for remembered in [Some(outside.as_str()), Some("/"), Some("detour"), None] {
             assert_eq!(spaces.folder(remembered).expect("opened").path, root);
         }

@@ -1,9 +1,9 @@
-//! The Messages API of Anthropic.
+//! Anthropic's Messages API.
 //!
-//! What the model thought goes back byte for byte, in the order it gave it: a block that was kept
-//! as it came is written as it came. Up to four places of a request are marked for the cache, which
-//! is as many as are taken: the tools, the instructions, the end of the finished turns, and the end
-//! of what stays while this turn goes on.
+//! Thinking is sent back byte for byte, in its original order: a block that was kept as JSON is
+//! written as that JSON. Up to four positions of a request are marked for the cache, which is the
+//! maximum: the tools, the instructions, the end of the finished turns, and the end of the part
+//! that stays stable during this turn.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Anthropic {
 impl Anthropic {
     /// # Errors
     ///
-    /// [`Failure::NoKey`] without a key; what [`Http::new`] says.
+    /// [`Failure::NoKey`] without a key; otherwise as [`Http::new`].
     pub(super) fn new(env: &Env) -> Result<Anthropic, Failure> {
         let provider = "anthropic";
         let key = env.anthropic_key.clone().ok_or_else(|| Failure::NoKey {
@@ -112,7 +112,7 @@ fn body(request: &Request<'_>) -> Vec<u8> {
         for (place, part) in message.content.iter().enumerate() {
             let written = block(part);
             let written = if cached == Some(place) { marked(&written) } else { written };
-            // Results come before everything else the user says.
+            // Results come before the user's other blocks.
             if matches!(part.kind, BlockKind::ToolResult(_)) {
                 last.content.insert(last.results, written);
                 last.results += 1;
@@ -126,7 +126,7 @@ fn body(request: &Request<'_>) -> Vec<u8> {
             json!({"name": tool.name, "description": tool.description, "input_schema": tool.input})
         })
         .collect();
-    // Each by itself: the tools stay cached when only the instructions change.
+    // Marked separately: the tools stay cached if only the instructions change.
     if let Some(last) = tools.last_mut() {
         last["cache_control"] = json!({"type": "ephemeral"});
     }
@@ -138,9 +138,9 @@ fn body(request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).expect("plain data is always valid JSON")
 }
 
-/// After how many messages the cache is marked. What comes after the finished turns may change when
-/// this one is over (the model's thinking goes), so they have a mark of their own to go back to.
-/// What comes after the stable part changes with the next entry, so that it is not worth writing.
+/// The number of messages after which the cache is marked. What follows the finished turns may
+/// change when this one is over (thinking is removed), so their end is marked too. What follows the
+/// stable part changes with the next entry, so caching it would not pay.
 fn marks(request: &Request<'_>) -> [usize; 2] {
     let finished = request.messages.iter().rposition(Message::opens_turn).unwrap_or(0);
     let end = if request.stable > finished { request.stable } else { request.messages.len() };
@@ -150,32 +150,33 @@ fn marks(request: &Request<'_>) -> [usize; 2] {
 fn block(block: &Block) -> Raw {
     match &block.kind {
         BlockKind::Prefix(text) => Raw::of(&Block::text(text)),
-        // Its bytes were not put in.
+        // Its bytes were not inserted.
         _ if block.blob().is_some() => Raw::of(&Block::text(PICTURE)),
         _ => Raw::of(block),
     }
 }
 
-/// Whether a block may carry a mark: thinking may not, and what was kept as it came stays so.
+/// Whether a block may carry a mark: thinking may not, and a block that was kept as JSON stays
+/// unchanged.
 fn can_be_marked(block: &Block) -> bool {
     !matches!(block.kind, BlockKind::Thinking(_)) && block.raw().is_none()
 }
 
-/// The block with a cache mark after its other fields. The fields are not parsed: numbers in the
-/// arguments of a call would come out differently.
+/// The block with a cache mark after its other fields. The fields are not parsed, because numbers
+/// in the arguments of a call would be written differently.
 fn marked(block: &Raw) -> Raw {
     let fields = block.get().strip_suffix('}').expect("a block is an object");
     let marked = format!("{fields},\"cache_control\":{{\"type\":\"ephemeral\"}}}}");
     Raw::parse(marked).expect("an object with one more field is an object")
 }
 
-/// A reply as far as it has come.
+/// A partial reply.
 #[derive(Debug, Default)]
 struct Draft {
     /// By the index the model gives them, which is their order.
     parts: BTreeMap<u64, Part>,
     usage: Usage,
-    /// Why it ended.
+    /// Its stop reason.
     reason: String,
     ended: bool,
 }
@@ -274,7 +275,7 @@ impl Draft {
             }
             "message_stop" => self.ended = true,
             "error" => return Err(Fault::Broken("it ends with an error that is not explained")),
-            // Pings, and what will be added: the documentation asks to let them pass.
+            // Pings, and future event types: the documentation asks to ignore them.
             _ => {}
         }
         Ok(())

@@ -1,34 +1,34 @@
-//! What is known of providers' prompt caches: how long they keep a context, and what is too short.
+//! Facts about providers' prompt caches: how long they keep a context, and the minimum size.
 //!
-//! The table is of the same date as that of the prices. Where a provider names a range, the facts
-//! here are the careful end of it.
+//! The table has the same date as the prices. If a provider gives a range, the cautious end of it
+//! is used.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rethread_core::context::Model;
 
-/// What is known of a prompt cache.
+/// Facts about a prompt cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheFacts {
-    /// How long it keeps a context that nobody sends again. Where a provider names a range, its
-    /// beginning: taken for ended too early, a cache costs nothing but what thinning takes away.
+    /// How long it keeps a context that is not sent again. If a provider gives a range, its lower
+    /// end: assuming too early that a cache has expired costs only what thinning removes.
     pub life: Duration,
-    /// Tokens a context needs to be cached at all.
+    /// The minimum size in tokens.
     pub least: u64,
 }
 
-/// Five minutes: what Anthropic promises unless an hour is asked for, where OpenAI's range began
-/// before GPT-5.6, and how long Ollama keeps a model loaded.
+/// Five minutes: Anthropic's default, the lower end of OpenAI's range before GPT-5.6, and how long
+/// Ollama keeps a model loaded.
 const FIVE_MINUTES: Duration = Duration::from_secs(5 * 60);
-/// What OpenAI promises since GPT-5.6.
+/// OpenAI's guarantee since GPT-5.6.
 const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
 
-/// Models of OpenAI that keep a context for half an hour, by how their names begin.
+/// OpenAI models that keep a context for half an hour, by the beginning of their names.
 const HALF_AN_HOUR_MODELS: &[&str] = &["gpt-5.6", "gpt-5.7", "gpt-5.8", "gpt-5.9", "gpt-6"];
 
-/// The smallest context that Anthropic caches, by how a model's name begins; the first that fits
-/// holds.
+/// The smallest context that Anthropic caches, by the beginning of a model's name; the first match
+/// applies.
 const ANTHROPIC_LEAST: &[(&str, u64)] = &[
     ("claude-fable-5", 512),
     ("claude-opus-5", 512),
@@ -42,14 +42,14 @@ const ANTHROPIC_LEAST: &[(&str, u64)] = &[
     ("claude-", 1_024),
 ];
 
-/// What is known of the cache of a model.
+/// The facts about the cache of a model.
 pub fn cache_facts(model: &Model) -> CacheFacts {
-    // Those who run the models of others call them `vendor/name`.
+    // Services that run models of others name them `vendor/name`.
     let name = model.name.rsplit('/').next().unwrap_or(&model.name);
     let begins = |prefix: &str| name.starts_with(prefix);
     let least = match model.provider.as_str() {
         "anthropic" => ANTHROPIC_LEAST.iter().find(|(p, _)| begins(p)).map_or(1_024, |row| row.1),
-        // A model on this machine keeps what it has read, however short.
+        // A local model keeps what it has read, however short.
         "ollama" => 0,
         _ => 1_024,
     };
@@ -59,7 +59,7 @@ pub fn cache_facts(model: &Model) -> CacheFacts {
 }
 
 impl CacheFacts {
-    /// Until when a context that was last sent at this time is cached.
+    /// When the cache of a context that was last sent at this time expires.
     pub fn warm_until(&self, last: Timestamp) -> Timestamp {
         last.saturating_add(self.life).unwrap_or(Timestamp::MAX)
     }

@@ -1,41 +1,41 @@
-//! Where the providers are, and the keys to them.
+//! The addresses and API keys of the providers.
 
 use std::time::Duration;
 
 use super::http::Secret;
 
-/// The variable with the key to Anthropic.
+/// The variable with Anthropic's API key.
 pub(super) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
-/// The variable with the address of Anthropic.
+/// The variable with Anthropic's address.
 pub(super) const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
-/// The variable with the key to OpenAI or a compatible provider.
+/// The variable with the API key of OpenAI or a compatible provider.
 pub(super) const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
 /// The variable with the address of OpenAI or a compatible provider.
 pub(super) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
-/// The variable with the address of Ollama.
+/// The variable with Ollama's address.
 pub(super) const OLLAMA_HOST: &str = "OLLAMA_HOST";
 
-/// Where the providers are, and the keys to them. What is not set has its usual place.
+/// The addresses and API keys of the providers. Addresses that are not set have defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Env {
-    /// The key to Anthropic.
+    /// Anthropic's API key.
     pub anthropic_key: Option<Secret>,
-    /// Where Anthropic is, without `/v1`.
+    /// Anthropic's address, without `/v1`.
     pub anthropic_base: Option<String>,
-    /// The key to OpenAI or a compatible provider.
+    /// The API key of OpenAI or a compatible provider.
     pub openai_key: Option<Secret>,
     /// The address of OpenAI or a compatible provider, with `/v1`.
     pub openai_base: Option<String>,
-    /// Where Ollama is: an address, or `host:port`.
+    /// Ollama's address: a URL, or `host:port`.
     pub ollama_host: Option<String>,
-    /// How long a provider may say nothing before we stop waiting; each has its own default.
+    /// The idle timeout of a provider; each has its own default.
     pub idle: Option<Duration>,
 }
 
 impl Env {
     /// Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL` and
-    /// `OLLAMA_HOST` with a function such as `|name| std::env::var(name).ok()`. A variable that
-    /// is blank counts as not set.
+    /// `OLLAMA_HOST` with a function such as `|name| std::env::var(name).ok()`. A blank variable
+    /// counts as not set.
     pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Env {
         let var = |name| {
             let value = var(name)?.trim().to_owned();

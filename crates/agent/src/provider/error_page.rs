@@ -1,15 +1,15 @@
-//! What a web page says that came where an error was expected.
+//! Extracts the message of an HTML error page.
 //!
-//! Gateways answer with pages. Nobody wants to read one in a terminal, and what it says is in its title.
+//! Gateways respond with HTML pages. Nobody wants to read one in a terminal, and its title says
+//! enough.
 
-/// What a page is about: its title, else its first text, which may be empty. Nothing where this is not a
-/// page.
+/// The title of a page, otherwise its first text, which may be empty. `None` if this is not a page.
 pub(super) fn text_of(page: &str) -> Option<String> {
     let page = page.trim_start();
     if !page.starts_with('<') {
         return None;
     }
-    // Lowercase ASCII keeps every byte where it is.
+    // Converting to lowercase ASCII does not move any byte.
     let lower = page.to_ascii_lowercase();
     let title = lower.find("<title").and_then(|at| {
         let from = at + lower[at..].find('>')? + 1;

@@ -1,9 +1,9 @@
-//! The one way to ask over HTTP: all wires send and read through here.
+//! The HTTP client of all providers.
 //!
-//! A request is a JSON body; a reply is read as it comes, with a bound on its size and on how long
-//! it may be silent, but none on how long it takes: a model may talk for an hour. Every error
-//! becomes a [`Failure`] that contains neither the key nor more of an address than scheme, host and
-//! port. Nothing is retried here.
+//! A request is a JSON body; a reply is read as it arrives, with a limit on its size and an idle
+//! timeout, but no total timeout: a model may write for an hour. Every error becomes a [`Failure`]
+//! that contains neither the key nor more of a URL than scheme, host and port. Nothing is retried
+//! here.
 
 use std::error::Error;
 use std::fmt;
@@ -19,28 +19,28 @@ use super::error_page;
 use super::lines::{Events, LINE_BYTES_MAX, Lines, TooLong};
 use super::{Failure, RefusalCause};
 
-/// How long it may take until somebody answers at all.
+/// Timeout for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How long a provider may say nothing. They send a sign of life every few seconds.
+/// Idle timeout. Providers send something every few seconds.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(120);
 /// The largest reply. The longest ones of today's models are a hundredth of it.
 const REPLY_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// How much of an error is read.
+/// How much of an error response is read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
-/// How much of an error is shown when it does not say which part is its message.
+/// How much of an error is shown if its message cannot be found.
 const ERROR_CHARS_MAX: usize = 300;
 
-/// A key to a provider. It is never shown.
+/// An API key. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes over a key. Space around it is not part of it: it comes from files and terminals.
+    /// Wraps a key. Space around it is removed: it comes from files and terminals.
     pub fn new(key: impl AsRef<str>) -> Secret {
         Secret(key.as_ref().trim().to_owned())
     }
 
-    /// As the value of a header that no log of the client shows either.
+    /// As a header value that is hidden in the client's logs.
     fn header(&self, prefix: &str) -> Option<HeaderValue> {
         let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0)).ok()?;
         value.set_sensitive(true);
@@ -54,21 +54,21 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What is wrong with a reply that was read, before it is said whose it is.
+/// What is wrong with a reply, before the provider is added.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It cannot be understood.
+    /// It cannot be parsed.
     Nonsense(String),
-    /// It should be JSON of a certain shape, and is not.
+    /// It is not JSON of the expected shape.
     Unreadable {
-        /// What the parser says.
+        /// The parser's error.
         error: String,
-        /// What it read.
+        /// The text.
         text: String,
     },
-    /// It stopped before its end.
+    /// It ended too early.
     Broken(&'static str),
-    /// It says that there was an error, which as an answer would have had this status.
+    /// It contains an error, with the status that it would have had as a response.
     Error {
         /// The HTTP status.
         status: u16,
@@ -78,7 +78,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// JSON that is not what it should be.
+    /// JSON of another shape than expected.
     pub(super) fn json(error: serde_json::Error, text: &str) -> Fault {
         Fault::Unreadable { error: error.to_string(), text: text.to_owned() }
     }
@@ -93,7 +93,7 @@ pub(super) enum Scheme {
     ApiKey,
 }
 
-/// Where a provider is and who asks.
+/// A connection to a provider.
 #[derive(Debug)]
 pub(super) struct Http {
     provider: &'static str,
@@ -101,18 +101,18 @@ pub(super) struct Http {
     base: Url,
     headers: HeaderMap,
     key: Option<Secret>,
-    /// How long it may say nothing.
+    /// The idle timeout.
     idle: Duration,
 }
 
 impl Http {
-    /// A way to `base`. The client is not shared: its connections belong to the runtime that
-    /// made them, and a program may have several.
+    /// A connection to `base`. The client is not shared: its connections belong to the runtime that
+    /// created them, and a program may have several.
     ///
     /// # Errors
     ///
-    /// [`Failure::Unreachable`] if `base`, the value of `variable`, is not an HTTP address;
-    /// [`Failure::Denied`] if the key cannot be a key.
+    /// [`Failure::Unreachable`] if `base`, the value of `variable`, is not an HTTP URL;
+    /// [`Failure::Denied`] if the key is invalid.
     pub(super) fn new(
         provider: &'static str,
         variable: &'static str,
@@ -168,7 +168,7 @@ impl Http {
     ///
     /// # Errors
     ///
-    /// [`Failure`], when there is no answer or it has a status other than success.
+    /// [`Failure`] if there is no response, or its status is not a success.
     pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Incoming<'_>, Failure> {
         let mut url = self.base.clone();
         url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
@@ -191,13 +191,13 @@ impl Http {
         Ok(incoming)
     }
 
-    /// Says whose fault it is.
+    /// Adds the provider to an error.
     pub(super) fn failure(&self, fault: Fault) -> Failure {
         let provider = self.provider.to_owned();
         match fault {
             Fault::Nonsense(what) => Failure::Nonsense { provider, what: self.hide(&what) },
             Fault::Unreadable { error, text } => {
-                // Hidden first: a key that is cut in two is not found any more.
+                // Hidden first: a key that is cut in two would not be found.
                 let what = format!("{}: {}", self.hide(&error), shortened(&self.hide(&text)));
                 Failure::Nonsense { provider, what }
             }
@@ -206,14 +206,14 @@ impl Http {
         }
     }
 
-    /// What an error status means; `answer` is everything that was said with it.
+    /// What an error status means; `answer` is the whole response.
     fn status(&self, status: u16, message: &str, answer: &str, wait: Option<Duration>) -> Failure {
         let (provider, message) = (self.provider.to_owned(), self.hide(message));
         match status {
             401 | 403 => Failure::Denied { provider, message },
             429 if is_quota(answer) => Failure::OutOfQuota { provider, message },
             429 => Failure::Limited { provider, message, wait },
-            // A conflict is how providers say that a lock was held too long.
+            // Providers use a conflict to report that a lock was held too long.
             408 | 409 | 500.. => Failure::Trouble { provider, status, message, wait },
             _ => {
                 let cause = RefusalCause::of(status, answer);
@@ -250,19 +250,18 @@ impl Http {
     }
 }
 
-/// Whether a provider says that what was paid for is used up, and not that requests come too fast.
+/// Whether the provider says that the quota is used up, rather than that requests are too frequent.
 fn is_quota(answer: &str) -> bool {
     ["insufficient_quota", "billing_hard_limit_reached", "credit balance is too low"]
         .iter()
         .any(|said| answer.contains(said))
 }
 
-/// Characters a secret has before it is taken out of the middle of a word. Keys of providers are far
-/// longer; what is shorter is a placeholder for servers that take any key, and turns up in ordinary
-/// words.
+/// Length from which a secret is removed even in the middle of a word. API keys are far longer; a
+/// shorter one is a placeholder for servers that accept any key, and occurs in ordinary words.
 const HIDDEN_ANYWHERE_CHARS: usize = 8;
 
-/// A text without a secret in it. A short one is hidden where it is a word of its own.
+/// A text without a secret. A short one is removed only as a whole word.
 fn hidden_in(secret: &str, text: &str) -> String {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let anywhere = secret.chars().count() >= HIDDEN_ANYWHERE_CHARS;
@@ -279,28 +278,28 @@ fn hidden_in(secret: &str, text: &str) -> String {
     shown + rest
 }
 
-/// Scheme, host and port; a path or a password in an address is nobody's business.
+/// Scheme, host and port; a path or a password in a URL is not shown.
 fn address(base: &Url) -> String {
     let host = base.host_str().unwrap_or_default();
     let port = base.port_or_known_default().unwrap_or_default();
     format!("{}://{host}:{port}", base.scheme())
 }
 
-/// What asks over HTTP: with this program's TLS and name, without redirects, and without a proxy
-/// on the way to this machine itself.
+/// An HTTP client: with this program's TLS and user agent, without redirects, and without a proxy
+/// for this machine itself.
 ///
 /// # Errors
 ///
-/// When the system has no certificates to trust.
+/// If the system has no trusted certificates.
 pub fn client(base: &Url) -> reqwest::Result<Client> {
-    // An error says that there is one already, which does as well.
+    // An error means that there is one already, which is fine.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = Client::builder()
         .user_agent(concat!("rethread/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_MAX)
         .redirect(Policy::none());
     if base.scheme() == "http" {
-        // A machine without certificates may still talk to its own models.
+        // A machine without certificates can still use local models.
         builder = builder.tls_certs_only([]);
     }
     let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
@@ -321,7 +320,7 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Whether it is one JSON document and no stream.
+    /// Whether it is one JSON document rather than a stream.
     pub(super) fn is_document(&self) -> bool {
         self.kind.starts_with("application/json")
     }
@@ -330,7 +329,7 @@ impl Incoming<'_> {
     ///
     /// # Errors
     ///
-    /// [`Failure`], when the reply breaks off, falls silent or is too large.
+    /// [`Failure`] if the reply breaks off, times out or is too large.
     pub(super) async fn event(&mut self, events: &mut Events) -> Result<Option<String>, Failure> {
         loop {
             if let Some(data) = events.next() {
@@ -362,7 +361,7 @@ impl Incoming<'_> {
         }
     }
 
-    /// The whole of it.
+    /// The complete reply.
     ///
     /// # Errors
     ///
@@ -397,7 +396,7 @@ impl Incoming<'_> {
         self.http.failure(Fault::Nonsense(what))
     }
 
-    /// What an answer without success says.
+    /// The text of an error response.
     async fn error(mut self) -> Failure {
         let status = self.response.status();
         let wait = self.response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok());
@@ -427,7 +426,7 @@ fn message_in(text: &str, status: StatusCode) -> String {
     }
 }
 
-/// `error.message`, and where other servers write the same.
+/// `error.message`, and the fields that other servers use.
 pub(super) fn message_of(body: &Value) -> Option<String> {
     let error = body.get("error");
     [error.and_then(|error| error.get("message")), error, body.get("message"), body.get("detail")]
@@ -446,7 +445,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// What went wrong at the bottom, without the address that was asked.
+/// The root cause of an error, without its URL.
 fn innermost(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn Error = &error;

@@ -1,12 +1,12 @@
-//! From the bytes of a streamed reply to the payloads in it.
+//! Splits the bytes of a streamed reply into payloads.
 //!
-//! A stream comes in pieces that end anywhere: inside a line, between CR and LF, inside a
-//! character. Nothing is decoded before its line is complete. [`Lines`] is what NDJSON needs;
-//! [`Events`] reads server-sent events on top of it. Both only compute: reading from the network
-//! is `http`'s part.
+//! A stream arrives in pieces that end anywhere: inside a line, between CR and LF, inside a
+//! character. Nothing is decoded before its line is complete. [`Lines`] is for NDJSON; [`Events`]
+//! parses server-sent events on top of it. Neither does any I/O: reading from the network is in
+//! `http`.
 
-/// The longest line there may be. A tool call is one line in some wires, and a call may write a
-/// file; nothing sensible is longer.
+/// The longest line. A tool call is one line in some formats, and a call may write a file; nothing
+/// sensible is longer.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -19,20 +19,20 @@ pub(super) struct TooLong;
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// Where the first line that was not given out begins.
+    /// Where the first unread line begins.
     start: usize,
-    /// How far the buffer holds no end of that line.
+    /// Up to where the buffer contains no end of that line.
     searched: usize,
     /// The last line ended with CR, so an LF right after it belongs to that end.
     after_cr: bool,
 }
 
 impl Lines {
-    /// Takes more bytes. Lines that are complete should be taken out before the next call.
+    /// Adds bytes. Complete lines should be taken out before the next call.
     ///
     /// # Errors
     ///
-    /// [`TooLong`] if what has no end yet exceeds the longest line.
+    /// [`TooLong`] if the incomplete line exceeds the limit.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
@@ -69,7 +69,7 @@ impl Lines {
         Some(line)
     }
 
-    /// What is left when no more bytes will come: the start of a line without its end.
+    /// The rest after the last byte: the start of a line without its end.
     pub(super) fn rest(&mut self) -> Option<String> {
         let rest = String::from_utf8_lossy(&self.buffer[self.start..]).into_owned();
         self.start = self.buffer.len();
@@ -84,7 +84,7 @@ fn is_end(byte: u8) -> bool {
 
 /// The payloads of server-sent events.
 ///
-/// Names, ids and retry times of events are left out: every payload we read says its own type.
+/// Names, ids and retry times of events are ignored: every payload contains its type.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     lines: Lines,
@@ -113,8 +113,8 @@ impl Events {
         None
     }
 
-    /// The data that came when no more bytes will: some servers omit the blank line after the last
-    /// event. A line that is cut is not data.
+    /// The data that arrived before the end: some servers omit the blank line after the last event.
+    /// A truncated line is not data.
     pub(super) fn rest(&mut self) -> Option<String> {
         self.data.take()
     }

@@ -1,9 +1,8 @@
-//! Who runs a model, and how it is asked.
+//! Providers: they run models.
 //!
-//! A provider takes the messages of a context and returns one reply, reporting it while it streams.
-//! It does not retry, store or decide anything: that is the loop's business. One file per wire:
-//! `anthropic`, `openai` (and everything that speaks its protocol), `ollama`. `offline` needs no
-//! network at all.
+//! A provider takes the messages of a context and returns one reply, which it reports while it
+//! streams. It does not retry, store or decide anything: the loop does. There is one file per API:
+//! `anthropic`, `openai` (and everything compatible), `ollama`. `offline` needs no network.
 
 mod anthropic;
 mod cache;
@@ -38,54 +37,54 @@ use crate::tool::Spec;
 /// The provider that needs no network and no key.
 pub const OFFLINE: &str = "offline";
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The model.
     pub model: &'a Model,
-    /// What it sees, the system message first; always valid for any provider.
+    /// The messages, the system message first; always valid for any provider.
     pub messages: &'a [Message],
-    /// How many leading messages stay as they are during the turn: the provider may cache up to
+    /// How many leading messages stay unchanged during the turn: the provider may cache up to
     /// there.
     pub stable: usize,
     /// The tools it may call.
     pub tools: &'a [Spec],
-    /// The session it is asked in, so that the provider can find what it has cached of it.
+    /// The session, so that the provider can find what it has cached.
     pub session: Option<SessionId>,
 }
 
-/// Something a model says while it is saying it.
+/// A piece of a streamed reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// More of its text.
     Text(String),
-    /// More of what it thinks.
+    /// More of its thinking.
     Thinking(String),
 }
 
-/// A reply on its way.
+/// The future of a reply.
 pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Message, Failure>> + Send + 'a>>;
 
-/// Called with what a model says.
+/// Called with each piece.
 pub type Listener<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
-/// Who runs a model.
+/// A provider.
 pub trait Provider: Send + Sync {
-    /// Asks for one reply. The message has its blocks in the order the model gave them, its
-    /// `model` and its `usage`; dropping the future stops the reply.
+    /// Asks for one reply. The message has its blocks in the model's order, its `model` and its
+    /// `usage`; dropping the future cancels the request.
     fn ask<'a>(&'a self, request: Request<'a>, listener: Listener<'a>) -> Reply<'a>;
 }
 
 /// The providers [`connect`] knows.
 pub const PROVIDERS: &[&str] = &[OFFLINE, "anthropic", "openai", "ollama"];
 
-/// A way to the provider of `model`. Nothing is sent yet.
+/// Connects to the provider of `model`. Nothing is sent yet.
 ///
 /// # Errors
 ///
-/// [`Failure::Unknown`] for a provider nobody here knows, [`Failure::NoKey`] without a key where
-/// one is needed, [`Failure::Unreachable`] if its address cannot be one, and [`Failure::Denied`]
-/// if its key cannot be one.
+/// [`Failure::Unknown`] for an unknown provider, [`Failure::NoKey`] if a key is missing,
+/// [`Failure::Unreachable`] if its address is invalid, and [`Failure::Denied`] if its key is
+/// invalid.
 pub fn connect(model: &Model, env: &Env) -> Result<Arc<dyn Provider>, Failure> {
     match model.provider.as_str() {
         OFFLINE => Ok(Arc::new(offline::Offline)),
@@ -96,36 +95,36 @@ pub fn connect(model: &Model, env: &Env) -> Result<Arc<dyn Provider>, Failure> {
     }
 }
 
-/// Said where a refused turn is not sent again.
+/// The note for a refused turn that is not sent again.
 const LEFT_OUT: &str = "; this message stays in the log and is not sent to the model again";
 
 /// Why there is no reply.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Failure {
-    /// There is no such provider.
+    /// The provider is unknown.
     #[error("no provider `{provider}`; the providers are {}", .known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The requested one.
         provider: String,
-        /// Those there are.
+        /// The known ones.
         known: &'static [&'static str],
     },
-    /// There is no key for this provider.
+    /// There is no API key for this provider.
     #[error("no API key for {provider}")]
     NoKey {
         provider: String,
-        /// The variable that would hold it.
+        /// The variable for it.
         variable: &'static str,
     },
-    /// The key is wrong, or may not do this.
+    /// The key is wrong, or has no permission for this.
     #[error("{provider} rejected the API key: {message}")]
     Denied {
         provider: String,
         /// What it said.
         message: String,
     },
-    /// The request is not acceptable; asking again will not help.
+    /// The request is invalid; a retry will not help.
     #[error("{provider} refused the request ({status}): {message}{}", if *.left_out { LEFT_OUT } else { "" })]
     Refused {
         provider: String,
@@ -138,7 +137,7 @@ pub enum Failure {
         /// The turn is left out of later contexts because of it.
         left_out: bool,
     },
-    /// Too much was asked for in too short a time.
+    /// The rate limit is exceeded.
     #[error("{provider} is rate limiting: {message}")]
     Limited {
         provider: String,
@@ -147,7 +146,7 @@ pub enum Failure {
         /// How long it wants us to wait.
         wait: Option<Duration>,
     },
-    /// What was paid for is used up; waiting does not help.
+    /// The quota is used up; waiting does not help.
     #[error("the quota at {provider} is used up: {message}")]
     OutOfQuota {
         /// The provider.
@@ -155,7 +154,7 @@ pub enum Failure {
         /// What it said.
         message: String,
     },
-    /// The provider has trouble of its own.
+    /// The provider has an internal error.
     #[error("{provider} failed ({status}): {message}")]
     Trouble {
         provider: String,
@@ -166,7 +165,7 @@ pub enum Failure {
         /// How long it wants us to wait.
         wait: Option<Duration>,
     },
-    /// Nobody answers there.
+    /// There is no response.
     #[error("{provider} cannot be reached at {address}: {what}")]
     Unreachable {
         provider: String,
@@ -178,17 +177,17 @@ pub enum Failure {
     #[error("the reply of {provider} was cut off: {what}")]
     Broken {
         provider: String,
-        /// How.
+        /// The details.
         what: String,
     },
-    /// Nothing came for too long.
+    /// The idle timeout was exceeded.
     #[error("{provider} sent nothing for {} seconds", .after.as_secs())]
     Silent {
         provider: String,
-        /// How long we waited.
+        /// The timeout.
         after: Duration,
     },
-    /// What came back is not a reply.
+    /// The response is not a valid reply.
     #[error("{provider} sent an invalid reply: {what}")]
     Nonsense {
         provider: String,
@@ -198,7 +197,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether asking again may help, and how long the provider wants us to wait first.
+    /// Whether a retry may help, and how long the provider wants us to wait first.
     pub fn retry(&self) -> Option<Option<Duration>> {
         match self {
             Failure::Limited { wait, .. } | Failure::Trouble { wait, .. } => Some(*wait),

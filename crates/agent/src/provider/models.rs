@@ -1,6 +1,6 @@
-//! What is known of models by their names: how much they see, and what they charge.
+//! Facts about models: their context windows and prices.
 //!
-//! The table is dated, because prices move. The configuration overrides any row of it, so nobody
+//! The table is dated, because prices change. The configuration overrides any row of it, so nobody
 //! has to wait for a new version of this program.
 
 use rethread_core::context::{Model, ModelInputs};
@@ -11,20 +11,19 @@ use super::env::Env;
 /// When the table was last compared with what the providers publish.
 pub const PRICES_AS_OF: &str = "2026-11";
 
-/// Tokens Ollama is asked to hold for a model nobody described: what it takes is memory of this
-/// machine.
+/// The context window, in tokens, of an unknown Ollama model: it uses memory of this machine.
 const OLLAMA_WINDOW_TOKENS: u64 = 8_192;
 
-/// What a model charges, in dollars for a million tokens.
+/// The prices of a model, in dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Tokens it reads.
+    /// Input.
     pub input: f64,
-    /// Tokens it reads from its cache.
+    /// Cache reads.
     pub cache_read: f64,
-    /// Tokens it writes to its cache, for the shortest time there is.
+    /// Cache writes, for the shortest lifetime.
     pub cache_write: f64,
-    /// Tokens it writes.
+    /// Output.
     pub output: f64,
 }
 
@@ -39,10 +38,10 @@ impl Price {
     }
 }
 
-/// What is known of a model.
+/// Facts about a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelFacts {
-    /// Tokens it sees at once, its reply included.
+    /// Its context window in tokens, reply included.
     pub window: Option<u64>,
     /// What it charges.
     pub price: Option<Price>,
@@ -72,7 +71,7 @@ const fn unpriced(window: u64) -> ModelFacts {
     ModelFacts { window: Some(window), price: None, images: None }
 }
 
-/// Models by how their names begin; the first that fits holds, so longer beginnings come first.
+/// Models by the beginning of their names; the first match applies, so longer ones come first.
 const TABLE: &[(&str, ModelFacts)] = &[
     ("claude-fable-5-1", claude(1_000_000, 10.0, 0.25, 50.0)),
     ("claude-fable-5", claude(1_000_000, 10.0, 1.0, 50.0)),
@@ -84,7 +83,7 @@ const TABLE: &[(&str, ModelFacts)] = &[
     ("claude-opus-4-", claude(200_000, 5.0, 0.5, 25.0)),
     ("claude-sonnet-5", claude(1_000_000, 2.0, 0.2, 10.0)),
     ("claude-sonnet-4", claude(200_000, 3.0, 0.3, 15.0)),
-    // Its price depends on how long the prompt is.
+    // Its price depends on the length of the prompt.
     ("claude-haiku-5-5", unpriced(1_000_000)),
     ("claude-haiku-4-5", claude(200_000, 1.0, 0.1, 5.0)),
     ("claude-", unpriced(200_000)),
@@ -106,8 +105,8 @@ const TABLE: &[(&str, ModelFacts)] = &[
     ("o4", unpriced(200_000)),
 ];
 
-/// Models people choose among, as their providers name them. The table has beginnings of names, which
-/// are not always names.
+/// Models that people choose, as their providers name them. The table has beginnings of names,
+/// which are not always names.
 const CURRENT: &[(&str, &str)] = &[
     ("anthropic", "claude-fable-5-1"),
     ("anthropic", "claude-opus-5-5"),
@@ -123,7 +122,7 @@ const CURRENT: &[(&str, &str)] = &[
     ("offline", "offline"),
 ];
 
-/// The models that are known: the table, and what the configuration says of them.
+/// The known models: the table, and those in the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Models {
     /// What the configuration says, by `provider/name`.
@@ -131,12 +130,12 @@ pub struct Models {
 }
 
 impl Models {
-    /// The table with these rows over it, each for one `provider/name`.
+    /// The table with these rows added, each for one `provider/name`.
     pub fn new(overrides: Vec<(String, ModelFacts)>) -> Models {
         Models { overrides }
     }
 
-    /// The model `name` of `provider`, with what is known of it.
+    /// The model `name` of `provider`, with its facts.
     pub fn describe(&self, provider: &str, name: &str) -> Model {
         let mut model = Model::new(provider, name);
         let said = self.said(&model.id());
@@ -152,8 +151,8 @@ impl Models {
         model
     }
 
-    /// The models that are known by name, of the providers for which `is_there` says so: first what
-    /// the configuration describes.
+    /// The models known by name, of the providers accepted by `is_there`: those in the
+    /// configuration first.
     pub fn known(&self, is_there: impl Fn(&str) -> bool) -> Vec<Model> {
         let said = self.overrides.iter().filter_map(|(id, _)| id.split_once('/'));
         let mut known: Vec<Model> = Vec::new();
@@ -170,7 +169,7 @@ impl Models {
     ///
     /// # Errors
     ///
-    /// [`BadModel`] where that is not its form.
+    /// [`BadModel`] if it has another form.
     pub fn named(&self, name: &str) -> Result<Model, BadModel> {
         match name.split_once('/') {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
@@ -180,7 +179,7 @@ impl Models {
         }
     }
 
-    /// What the model called `provider/name` charges, where that is known.
+    /// The prices of the model called `provider/name`, if they are known.
     pub fn price(&self, id: &str) -> Option<Price> {
         let (provider, name) = id.split_once('/')?;
         let theirs = matches!(provider, "anthropic" | "openai").then(|| listed(name).price);
@@ -193,15 +192,15 @@ impl Models {
     }
 }
 
-/// What the table says of a name.
+/// The facts in the table for a name.
 fn listed(name: &str) -> ModelFacts {
-    // Those who run the models of others call them `vendor/name`.
+    // Services that run models of others name them `vendor/name`.
     let known_as = name.rsplit('/').next().unwrap_or(name);
     let row = TABLE.iter().find(|(prefix, _)| known_as.starts_with(prefix));
     row.map(|(_, facts)| *facts).unwrap_or_default()
 }
 
-/// Models of OpenAI's protocol that read pictures, by how their names begin.
+/// Models of OpenAI-compatible providers that read pictures, by the beginning of their names.
 const SEEING: &[&str] = &[
     "claude-",
     "gpt-4o",
@@ -217,19 +216,19 @@ const SEEING: &[&str] = &[
     "llama-4",
 ];
 
-/// Among these, those that do not.
+/// The exceptions among these.
 const BLIND: &[&str] =
     &["o1-mini", "o1-preview", "o3-mini", "gpt-4o-audio", "claude-2", "claude-instant"];
 
 /// Models of OpenAI that read PDFs.
 const READING: &[&str] = &["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "o1", "o3", "o4"];
 
-/// Models that Ollama runs and that read pictures, by what is in their names.
+/// Ollama models that read pictures, by a part of their names.
 const SEEING_LOCALLY: &[&str] =
     &["llava", "vision", "vl", "gemma3", "moondream", "minicpm-v", "llama4", "mistral-small3"];
 
-/// What a model can read besides text, by its name. One nobody knows reads nothing else: the
-/// configuration says so where it does.
+/// What a model can read besides text, by its name. An unknown model reads nothing else, unless the
+/// configuration says so.
 fn sees(provider: &str, name: &str) -> ModelInputs {
     let name = name.rsplit('/').next().unwrap_or(name);
     let begins = |names: &[&str]| names.iter().any(|known| name.starts_with(known));
@@ -252,7 +251,7 @@ pub fn describe(provider: &str, name: &str) -> Model {
     Models::default().describe(provider, name)
 }
 
-/// The name of a model that is not one.
+/// An invalid model name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not of the form PROVIDER/MODEL")]
 pub struct BadModel {
@@ -260,7 +259,7 @@ pub struct BadModel {
     pub name: String,
 }
 
-/// The provider and model to use when nobody chose: of the provider that is set up.
+/// The default provider and model: of the provider that is set up.
 pub fn default_model(env: &Env) -> Option<(&'static str, &'static str)> {
     if env.anthropic_key.is_some() {
         Some(("anthropic", "claude-sonnet-4-5"))

@@ -1,7 +1,7 @@
-//! The chat API of Ollama: models on this machine, or on one nearby.
+//! Ollama's chat API: models on this machine, or nearby.
 //!
-//! A reply comes as lines of JSON. Calls have no ids in older versions, and results say which
-//! tool they come from and not which call they answer.
+//! A reply arrives as lines of JSON. In older versions calls have no ids, and results name the tool
+//! they come from rather than the call.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,8 +20,7 @@ use super::{Delta, Failure, Listener, Provider, Reply, Request, reply};
 const HOST: &str = "127.0.0.1";
 const PORT: u16 = 11434;
 
-/// How long Ollama may say nothing. It gives a model five minutes to load, and is silent
-/// meanwhile.
+/// The idle timeout. Ollama gives a model five minutes to load, and sends nothing in the meantime.
 const LOADING_MAX: Duration = Duration::from_secs(300);
 
 /// Models run by Ollama.
@@ -33,7 +32,7 @@ pub(super) struct Ollama {
 impl Ollama {
     /// # Errors
     ///
-    /// What [`Http::new`] says.
+    /// As [`Http::new`].
     pub(super) fn new(env: &Env) -> Result<Ollama, Failure> {
         let base = address(env.ollama_host.as_deref().unwrap_or_default());
         let idle = env.idle.unwrap_or(LOADING_MAX);
@@ -41,15 +40,15 @@ impl Ollama {
     }
 }
 
-/// An address from what people write: one with a scheme is complete, anything else is a host, a
-/// port or both.
+/// A URL from what people write: with a scheme it is complete, anything else is a host, a port or
+/// both.
 fn address(host: &str) -> String {
     let host = host.trim();
     if host.contains("://") {
         return host.to_owned();
     }
     let (host, path) = host.split_once('/').unwrap_or((host, ""));
-    // In an address in brackets the colons before the last bracket separate no port.
+    // In a bracketed address, the colons before the last bracket separate no port.
     let behind = host.rfind(']').map_or(0, |end| end + 1);
     let (name, port) = match host[behind..].rfind(':') {
         Some(colon) => (&host[..behind + colon], &host[behind + colon + 1..]),
@@ -150,7 +149,7 @@ impl Said {
     }
 }
 
-/// Ollama takes the bytes of a picture, but does not fetch one.
+/// Ollama accepts the bytes of a picture, but does not fetch one.
 fn user(message: &Message) -> Said {
     let mut said = Said::new("user", texts(&message.content));
     for block in &message.content {
@@ -165,7 +164,7 @@ fn user(message: &Message) -> Said {
     said
 }
 
-/// Nothing, if the message holds only what nobody else takes.
+/// `None` if the message contains only blocks that this API does not accept.
 fn assistant(message: &Message) -> Option<Said> {
     let mut said = Said::new("assistant", texts(&message.content));
     said.tool_calls = message
@@ -177,16 +176,16 @@ fn assistant(message: &Message) -> Option<Said> {
     (!said.content.is_empty() || !said.tool_calls.is_empty()).then_some(said)
 }
 
-/// A reply as far as it has come.
+/// A partial reply.
 #[derive(Debug, Default)]
 struct Draft {
-    /// When the reply began, which distinguishes it from others.
+    /// When the reply began, to distinguish it from others.
     created: String,
     thinking: String,
     text: String,
     calls: Vec<CallPiece>,
     usage: Usage,
-    /// Why it ended.
+    /// Its stop reason.
     reason: String,
     ended: bool,
 }

@@ -1,9 +1,8 @@
-//! The Chat Completions API of OpenAI, and of everything else that speaks it.
+//! OpenAI's Chat Completions API, and compatible ones.
 //!
-//! Those who speak it do so with accents: calls without an index or an id, arguments that are not a
-//! string, what the model thinks under one of two names, one JSON document where a stream was asked
-//! for. All of them are understood here; what a model thought is kept but never sent back, because
-//! nobody takes it.
+//! Compatible servers differ in details: calls without an index or an id, arguments that are not a
+//! string, thinking under one of two names, one JSON document instead of a stream. All of these are
+//! accepted here; thinking is kept but never sent back, because no server accepts it.
 
 use rethread_core::message::Usage;
 use rethread_core::{Block, Raw};
@@ -16,23 +15,23 @@ use super::lines::Events;
 use super::{Delta, Failure, Listener, Provider, Reply, Request, openai_body, reply};
 
 const BASE: &str = "https://api.openai.com/v1";
-/// The host that answers nobody without a key.
+/// The host that always requires a key.
 const HOST: &str = "api.openai.com";
-/// What ends a stream.
+/// The end of a stream.
 const DONE: &str = "[DONE]";
 
-/// Models run by OpenAI, or by somebody who speaks its protocol.
+/// Models run by OpenAI, or a compatible provider.
 #[derive(Debug)]
 pub(super) struct OpenAi {
     http: Http,
-    /// Whether it is OpenAI itself. Others who speak the protocol may refuse fields they do not know.
+    /// Whether it is OpenAI itself. Compatible servers may refuse unknown fields.
     is_openai: bool,
 }
 
 impl OpenAi {
     /// # Errors
     ///
-    /// [`Failure::NoKey`] without a key where one is needed; what [`Http::new`] says.
+    /// [`Failure::NoKey`] if a key is missing; otherwise as [`Http::new`].
     pub(super) fn new(env: &Env) -> Result<OpenAi, Failure> {
         let provider = "openai";
         let base = env.openai_base.as_deref().unwrap_or(BASE);
@@ -63,7 +62,7 @@ impl Provider for OpenAi {
                 let data = match incoming.event(&mut events).await {
                     Ok(Some(data)) => data,
                     Ok(None) => break,
-                    // What the model said is complete; only the count of its tokens is lost.
+                    // The reply is complete; only its token count is lost.
                     Err(_) if draft.finished => break,
                     Err(failure) => return Err(failure),
                 };
@@ -77,19 +76,19 @@ impl Provider for OpenAi {
     }
 }
 
-/// A reply as far as it has come.
+/// A partial reply.
 #[derive(Debug, Default)]
 struct Draft {
     id: String,
-    /// Why it ended.
+    /// Its stop reason.
     reason: String,
     thinking: String,
     text: String,
     calls: Vec<Call>,
     usage: Usage,
-    /// The model has said all it wanted to.
+    /// The model has finished.
     finished: bool,
-    /// The server has.
+    /// The server has finished.
     ended: bool,
 }
 
@@ -112,7 +111,7 @@ struct Chunk {
 #[derive(Deserialize)]
 struct Choice {
     delta: Option<Piece>,
-    /// The whole of it, in a document.
+    /// A complete reply, in one document.
     message: Option<Piece>,
     finish_reason: Option<String>,
 }
@@ -150,7 +149,7 @@ struct Counts {
 #[derive(Deserialize)]
 struct Details {
     cached_tokens: Option<u64>,
-    /// Counted since writing is charged.
+    /// Reported since cache writes are charged.
     cache_write_tokens: Option<u64>,
 }
 
@@ -195,7 +194,7 @@ impl Draft {
     }
 
     fn piece(&mut self, piece: Piece, listener: &mut dyn FnMut(Delta)) {
-        // Who writes both names writes the same under both.
+        // A server that uses both names writes the same under both.
         let thinking = piece.reasoning_content.filter(|text| !text.is_empty()).or(piece.reasoning);
         if let Some(more) = thinking.filter(|more| !more.is_empty()) {
             self.thinking.push_str(&more);
@@ -238,7 +237,7 @@ impl Draft {
             Some(arguments) if arguments.get() == "null" => {}
             Some(arguments) => match serde_json::from_str::<String>(arguments.get()) {
                 Ok(more) => call.written.push_str(&more),
-                // Some write the arguments themselves and not their text.
+                // Some servers write the arguments themselves instead of their text.
                 Err(_) => call.written.push_str(arguments.get()),
             },
             None => {}
@@ -268,12 +267,12 @@ impl Call {
         let new_id = !id.is_empty() && !self.id.is_empty() && id != self.id;
         let new_name = !name.is_empty() && !self.name.is_empty() && name != self.name;
         if index.is_some() {
-            // Some number whole calls all alike; others make up an id for every piece, but give
-            // the name only once.
+            // Some servers give all calls the same index; others generate an id for every piece,
+            // but give the name only once.
             return new_id && !name.is_empty();
         }
-        // A name that comes again is either a second call or a server that repeats itself: then
-        // the arguments are not complete yet.
+        // A repeated name is either a second call or a server that repeats itself: then the
+        // arguments are not complete yet.
         let repeated = id.is_empty() && !name.is_empty() && name == self.name && self.is_whole();
         new_id || new_name || repeated
     }

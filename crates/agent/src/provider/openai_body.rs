@@ -1,5 +1,4 @@
-//! A request as OpenAI's Chat Completions API reads it. What is here of tools is also how Ollama
-//! reads them.
+//! The body of a Chat Completions request. Ollama uses the same format for tools.
 
 use rethread_core::message::ToolResult;
 use rethread_core::{Block, BlockKind, Message, Raw, Role, SessionId};
@@ -9,10 +8,10 @@ use serde_json::{Value, json};
 use super::Request;
 use crate::tool::Spec;
 
-/// Replaces a picture if the wire format cannot carry one.
+/// The placeholder for a picture that the API cannot carry.
 pub(super) const PICTURE: &str = "[a picture that cannot be shown here]";
 
-/// A message as it is written: from what the context holds, without a copy in between.
+/// A message, serialised from the context without a copy.
 #[derive(Serialize)]
 struct Said<'a> {
     role: &'static str,
@@ -37,7 +36,8 @@ impl<'a> Said<'a> {
     }
 }
 
-/// The body of a request. Requests with the same cache key reach the same cache where they can.
+/// The body of a request. Requests with the same cache key are routed to the same cache if
+/// possible.
 pub(super) fn body(request: &Request<'_>, cache_key: Option<SessionId>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -79,7 +79,7 @@ pub(super) fn texts(content: &[Block]) -> String {
         .collect();
     let mut joined = String::new();
     for text in texts {
-        // The prefix of a door ends with an empty line of its own.
+        // A client's prefix ends with its own empty line.
         if !joined.is_empty() && !joined.ends_with("\n\n") {
             joined.push_str("\n\n");
         }
@@ -88,7 +88,7 @@ pub(super) fn texts(content: &[Block]) -> String {
     joined
 }
 
-/// The text of a result, with a word in place of each picture.
+/// The text of a result, with a placeholder for each picture.
 pub(super) fn result_text(result: &ToolResult) -> String {
     let texts: Vec<&str> = result
         .content
@@ -102,7 +102,7 @@ pub(super) fn result_text(result: &ToolResult) -> String {
     texts.join("\n")
 }
 
-/// A message; several results in one become one each.
+/// A message; several results in one become separate messages.
 fn messages(message: &Message) -> Vec<Said<'_>> {
     let mut said: Vec<Said<'_>> = message
         .results()
@@ -138,7 +138,7 @@ fn user(content: &[Block]) -> Content {
     Content::Parts(parts.collect())
 }
 
-/// A document whose bytes were put in.
+/// A document whose bytes were inserted.
 fn document(block: &Block) -> Option<Value> {
     #[derive(Deserialize)]
     struct Document {
@@ -173,7 +173,7 @@ fn picture(source: &Raw) -> Value {
     json!({"type": "image_url", "image_url": {"url": url}})
 }
 
-/// Nothing, if the message holds only what nobody else takes.
+/// `None` if the message contains only blocks that this API does not accept.
 fn assistant(message: &Message) -> Option<Said<'_>> {
     let text = texts(&message.content);
     let calls = message.calls().map(|call| {

@@ -1,13 +1,13 @@
-//! What a provider objects to when it refuses a request.
+//! Finds out why a provider refused a request.
 
 use serde_json::Value;
 
-/// What a refusal is about.
+/// The cause of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
-    /// What was said: a policy, or a picture that cannot be read.
+    /// The content: a policy, or a picture that cannot be read.
     Content,
-    /// How it was asked: the model, the tools, the length, the account. What was said is fine.
+    /// The form: the model, the tools, the length, the account. The content is fine.
     Request,
     /// The provider does not say.
     Unclear,
@@ -59,7 +59,7 @@ const REQUEST: [&str; 37] = [
     "api_key",
 ];
 
-/// Words for what may not be said, or cannot be read.
+/// Words about forbidden or unreadable content.
 const CONTENT: [&str; 18] = [
     "content_filter",
     "content filter",
@@ -82,14 +82,14 @@ const CONTENT: [&str; 18] = [
 ];
 
 impl RefusalCause {
-    /// Reads the answer of a provider that refused a request with this status.
+    /// Reads the response of a provider that refused a request with this status.
     pub(super) fn of(status: u16, answer: &str) -> RefusalCause {
         if !matches!(status, 400 | 422) {
             return RefusalCause::Request;
         }
         let answer = about(answer).to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| answer.contains(word));
-        // A policy is named by its own word; the other words may be quoted beside it.
+        // A policy has distinctive words; the others may be quoted next to it.
         if says(&CONTENT) {
             RefusalCause::Content
         } else if says(&REQUEST) {
@@ -100,7 +100,7 @@ impl RefusalCause {
     }
 }
 
-/// What an answer says about its error. Some servers repeat the request beside it.
+/// What a response says about its error. Some servers also repeat the request.
 fn about(answer: &str) -> String {
     let Ok(body) = serde_json::from_str::<Value>(answer) else { return answer.to_owned() };
     let error = body.get("error").unwrap_or(&body);

@@ -1,4 +1,4 @@
-//! What all wires make a reply of.
+//! Builds a reply, for all providers.
 
 use rethread_core::message::Usage;
 use rethread_core::{Block, Message, Raw, Role};
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::Request;
 
-/// Characters taken from what identifies a reply; with the rest of an id they stay below the
-/// length every provider takes.
+/// Characters used of a reply's id; with the rest of a call's id they stay below every provider's
+/// limit.
 const SEED_CHARS_MAX: usize = 20;
 
-/// The message a model gave.
+/// The message of a model.
 pub(super) fn message(
     request: &Request<'_>,
     content: Vec<Block>,
@@ -24,12 +24,12 @@ pub(super) fn message(
     message
 }
 
-/// Why a reply ends before the model had said all: the words of the providers for it.
+/// Stop reasons for a reply that was cut off.
 const CUT_OFF: [&str; 4] =
     ["max_tokens", "length", "content_filter", "model_context_window_exceeded"];
 
-/// What the model thought. It is read as if from a log, so that it is the same block when it
-/// comes out of one.
+/// A thinking block. It is parsed as if from a log, so that it is the same block when it is read
+/// from one.
 pub(super) fn thinking(text: &str, signature: Option<&str>) -> Block {
     let mut fields = Map::new();
     fields.insert("type".into(), "thinking".into());
@@ -41,18 +41,18 @@ pub(super) fn thinking(text: &str, signature: Option<&str>) -> Block {
     serde_json::from_str(&json).expect("any JSON object is a block")
 }
 
-/// The arguments of a call from what the model wrote: nothing means none, and what is not JSON
-/// becomes a string that holds it, which the tool refuses in its own words.
+/// The arguments of a call from the model's text: empty means none, and invalid JSON becomes a
+/// string, which the tool refuses with its own message.
 pub(super) fn input(written: &str) -> Raw {
     if written.trim().is_empty() {
         return Raw::of(&Map::new());
     }
-    // Between the values of JSON a line end is a space; inside them there is none. On one line
-    // a call can be kept in files of lines.
+    // Between the values of JSON, a line end is white space; inside them there is none. On one
+    // line, a call fits into JSON lines.
     Raw::parse(written.replace(['\n', '\r'], " ")).unwrap_or_else(|_| Raw::of(&written))
 }
 
-/// An id for a call that came without one: `seed` distinguishes its reply from others.
+/// An id for a call that has none: `seed` distinguishes its reply from others.
 pub(super) fn call_id(seed: &str, index: usize) -> String {
     let plain: Vec<char> = seed.chars().filter(char::is_ascii_alphanumeric).collect();
     let from = plain.len().saturating_sub(SEED_CHARS_MAX);

@@ -1,14 +1,14 @@
-//! What a scripted model says.
+//! The scripted answers of a model.
 
 use rethread_core::message::Usage;
 use serde_json::Value;
 
-/// What a scripted model says to one request.
+/// The answer of a scripted model to one request.
 ///
-/// An answer is sent in chunks. What the model thinks comes first, then its text, both in pieces
-/// of four characters (more, if there would be over 64 pieces); each piece is a chunk, each call
-/// is one, and so is the end. They are counted from 0. The first chunk with a character of
-/// several bytes is sent in two halves, which part that character.
+/// An answer is sent in chunks. Thinking comes first, then text, both in pieces of four characters
+/// (more, if there would be over 64 pieces); each piece is a chunk, each call is one, and so is the
+/// end. They are counted from 0. The first chunk with a multi-byte character is sent in two halves
+/// that split that character.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub(super) kind: Kind,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Says {
-    /// What it thinks, and the signature of that.
+    /// Its thinking, with its signature.
     pub(super) thinking: Option<(String, String)>,
     pub(super) text: String,
     pub(super) calls: Vec<(String, Value)>,
@@ -44,7 +44,7 @@ impl Answer {
         Answer::of(Kind::Says(Says { text: text.into(), usage, ..Says::default() }))
     }
 
-    /// Calls of tools, all in one reply: names and arguments.
+    /// Tool calls, all in one reply: names and arguments.
     pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Answer {
         Answer::text("").and_calls(calls)
     }
@@ -55,12 +55,12 @@ impl Answer {
         Answer::of(Kind::Status { status, message, retry_after: None })
     }
 
-    /// Something that is not a reply in any wire format.
+    /// Something that is not a reply in any API.
     pub fn garbage() -> Answer {
         Answer::of(Kind::Garbage)
     }
 
-    /// These chunks as they are, with status 200.
+    /// These chunks verbatim, with status 200.
     pub fn raw<C: Into<Vec<u8>>>(
         content_type: impl Into<String>,
         chunks: impl IntoIterator<Item = C>,
@@ -82,20 +82,20 @@ impl Answer {
         self
     }
 
-    /// Has the model think first. Only Anthropic's wire has signatures.
+    /// Adds thinking before the text. Only Anthropic's API has signatures.
     pub fn thinking(mut self, text: impl Into<String>, signature: impl Into<String>) -> Answer {
         self.says().thinking = Some((text.into(), signature.into()));
         self
     }
 
-    /// What the reply says it used; as OpenAI, tokens written to the cache count as read, and as
-    /// Ollama there is no cache at all.
+    /// The reported usage; for OpenAI, cache writes count as input, and for Ollama there is no
+    /// cache.
     pub fn usage(mut self, usage: Usage) -> Answer {
         self.says().usage = usage;
         self
     }
 
-    /// Has the server say this with a status.
+    /// Sets the text of an error response.
     pub fn saying(mut self, text: impl Into<String>) -> Answer {
         match &mut self.kind {
             Kind::Status { message, .. } => *message = text.into(),
@@ -104,7 +104,7 @@ impl Answer {
         self
     }
 
-    /// Has the server ask to wait, in seconds or by a date.
+    /// Sets `Retry-After`, in seconds or as a date.
     pub fn retry_after(mut self, wait: impl ToString) -> Answer {
         match &mut self.kind {
             Kind::Status { retry_after, .. } => *retry_after = Some(wait.to_string()),
@@ -113,7 +113,7 @@ impl Answer {
         self
     }
 
-    /// Waits before chunk `n` until the test says so with `release`; may be called several times.
+    /// Waits before chunk `n` until the test calls `release`; may be used several times.
     pub fn slowly(mut self, n: usize) -> Answer {
         self.holds.push(n);
         self

@@ -16,7 +16,7 @@ const REQUEST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 ///
 /// # Errors
 ///
-/// When the other side has gone, or does not speak HTTP.
+/// If the client disconnected, or does not speak HTTP.
 pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(WAIT_MAX))?;
@@ -101,7 +101,7 @@ fn send(
             }
         }
         let Some(chunk) = chunks.get(n) else { break };
-        // The first byte of a character of several, once in an answer.
+        // The first byte of a multi-byte character, once per answer.
         let first = chunk.iter().position(|byte| *byte >= 0x80).filter(|_| !parted);
         parted |= first.is_some();
         let (left, right) = chunk.split_at(first.map_or(chunk.len(), |first| first + 1));

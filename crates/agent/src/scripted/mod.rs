@@ -1,12 +1,12 @@
-//! A model behind a real HTTP server that replies what a test scripts.
+//! A scripted model: a real HTTP server with answers given by a test.
 //!
-//! The server listens on a free port of the loopback and speaks three wires: `/v1/messages` as
+//! The server listens on a free loopback port and implements three APIs: `/v1/messages` as
 //! Anthropic, `/v1/chat/completions` as OpenAI and `/api/chat` as Ollama. All three take their
-//! [`Answer`]s from one queue. What a real provider would refuse it refuses too, with status 400
-//! and without taking an answer, so that a test finds out about an invalid context.
+//! [`Answer`]s from one queue. It refuses what a real provider would refuse, with status 400 and
+//! without using an answer, so that a test detects an invalid context.
 //!
-//! Nothing here sleeps: an answer that is to wait does so until [`Server::release`], and a test
-//! that is to wait uses [`Server::wait_for_requests`].
+//! Nothing here sleeps: an answer that should wait does so until [`Server::release`], and a test
+//! that should wait uses [`Server::wait_for_requests`].
 //!
 //! ```
 //! use rethread_agent::scripted::{Answer, Server};
@@ -38,18 +38,18 @@ use serde_json::Value;
 
 use crate::provider::Env;
 
-/// How long anything here waits at the most. A test that takes longer has failed.
+/// The timeout of all waits. A test that takes longer has failed.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The key the server is asked with, where it is asked by [`Server::env`] or [`Server::vars`].
+/// The API key in [`Server::env`] and [`Server::vars`].
 pub const KEY: &str = "sk-scripted-0123456789";
 
-/// A request as it came.
+/// A request as it was received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReceivedRequest {
-    /// Where to, such as `/v1/messages`.
+    /// Its path, such as `/v1/messages`.
     pub path: String,
-    /// The headers, their names in small letters.
+    /// The headers, with lowercase names.
     pub headers: Vec<(String, String)>,
     /// The body, byte for byte.
     pub text: String,
@@ -58,13 +58,13 @@ pub struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// The value of a header, by its name in small letters.
+    /// The value of a header, by its lowercase name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// What is said when nothing is left in the queue.
+/// The answer when the queue is empty.
 type Fallback = Arc<dyn Fn(&Value) -> Answer + Send + Sync>;
 
 /// A scripted model. The server stops when it is dropped.
@@ -79,7 +79,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If the loopback has no free port.
+    /// If no loopback port is free.
     pub fn start(answers: impl IntoIterator<Item = Answer>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -92,7 +92,7 @@ impl Server {
         Server { address, shared, listening: Some(listening) }
     }
 
-    /// Where it is, such as `http://127.0.0.1:41234`. As OpenAI it is at `/v1` below that.
+    /// Its URL, such as `http://127.0.0.1:41234`. As OpenAI it is at `/v1` below that.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -121,8 +121,8 @@ impl Server {
         self.shared.lock().answers.push_back(answer);
     }
 
-    /// What to say when nothing is left in the queue, given the body of the request. Unless
-    /// this is called, that is a fixed text.
+    /// Sets the answer for an empty queue, given the body of the request. The default is a fixed
+    /// text.
     pub fn fallback(&self, answer: impl Fn(&Value) -> Answer + Send + Sync + 'static) {
         self.shared.lock().fallback = Some(Arc::new(answer));
     }
@@ -134,12 +134,12 @@ impl Server {
         self.shared.changed.notify_all();
     }
 
-    /// Everything that was asked, in order, what was refused included.
+    /// All requests, in order, including refused ones.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.shared.lock().requests.clone()
     }
 
-    /// Waits until at least `count` requests have come, and gives all of them.
+    /// Waits until at least `count` requests have arrived, and returns all of them.
     ///
     /// # Panics
     ///
@@ -161,7 +161,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
-        // The listener looks up when somebody comes; one that has ended needs nobody.
+        // Wakes the listener; one that has ended needs nothing.
         drop(TcpStream::connect(self.address));
         if let Some(listening) = self.listening.take() {
             drop(listening.join());
@@ -182,7 +182,7 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let Ok(stream) = stream else { continue };
         let shared = shared.clone();
-        // Who asked may have gone before the answer was complete: that is what tests are about.
+        // The client may disconnect before the answer is complete: that is what tests are about.
         std::thread::spawn(move || drop(connection::serve(stream, &shared)));
     }
 }

@@ -1,19 +1,19 @@
-//! What real providers refuse, as far as a context can get it wrong.
+//! Rules of real providers that an invalid context would break.
 //!
-//! This shares nothing with the code that builds requests: it reads them as plain JSON.
+//! This shares no code with what builds requests: it reads them as plain JSON.
 
 use serde_json::Value;
 
 use super::wire::Wire;
 
-/// Marks for the cache one request may have.
+/// Cache marks that one request may have.
 const CACHE_MARKS_MAX: usize = 4;
 
-/// Says what is wrong with a request.
+/// Checks a request.
 ///
 /// # Errors
 ///
-/// What a provider would say with status 400.
+/// The message of a provider's status 400.
 pub(super) fn check(wire: Wire, body: &Value) -> Result<(), String> {
     if body["model"].as_str().is_none_or(str::is_empty) {
         return Err("model: field required".into());
@@ -99,7 +99,7 @@ fn anthropic(body: &Value, messages: &[Value]) -> Result<(), String> {
     }
 }
 
-/// The rules of OpenAI and Ollama, which differ in how a result says what it answers.
+/// The rules of OpenAI and Ollama, which differ in how a result refers to its call.
 fn chat(
     messages: &[Value],
     call_key: &dyn Fn(&Value) -> &Value,
@@ -153,7 +153,7 @@ fn chat(
     }
 }
 
-/// OpenAI takes the text of an object, Ollama the object.
+/// OpenAI expects the arguments as text, Ollama as an object.
 fn has_arguments(call: &Value) -> bool {
     let arguments = &call["function"]["arguments"];
     match arguments.as_str() {

@@ -1,15 +1,15 @@
-//! What a scripted model says, in the words of each wire.
+//! Scripted answers in the format of each API.
 
 use serde_json::{Value, json};
 
 use super::answer::Says;
 
-/// Characters of a piece: few enough to part words.
+/// Characters of a piece: few enough to split words.
 const PIECE_CHARS: usize = 4;
-/// Pieces of a text; longer ones come in larger pieces.
+/// Maximum number of pieces; longer texts have larger pieces.
 const PIECES_MAX: usize = 64;
 
-/// Whose words are spoken.
+/// The API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Anthropic,

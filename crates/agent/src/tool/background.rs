@@ -1,5 +1,5 @@
-//! Commands that run in the background of a session, until they end, someone ends them, or this
-//! program does.
+//! Commands that run in the background of a session, until they end, are stopped, or the program
+//! exits.
 //!
 //! A command belongs to the session that started it. Those that continue it, after a compaction or in a
 //! fork, reach it too, because their conversation knows of it; no other does. Each has a thread that
@@ -25,7 +25,7 @@ use super::process::{End, Output, Started, collect, exit_text};
 use super::{Site, ToolFailure};
 use crate::events::Progress;
 
-/// The commands that run in the background.
+/// The background commands.
 #[derive(Default)]
 pub struct BackgroundJobs(Mutex<Jobs>);
 
@@ -41,7 +41,7 @@ struct Job {
     session: SessionId,
     command: String,
     began: Instant,
-    /// What it wrote since it was last read.
+    /// Its output since it was last read.
     unread: Arc<Mutex<Output>>,
     /// How it ended, in words.
     ended: Arc<Mutex<Option<String>>>,
@@ -126,8 +126,8 @@ impl BackgroundJobs {
         Ok(format!("started in the background as `bg{number}`; `run_output` reads what it writes"))
     }
 
-    /// What a command wrote since it was last read, and how it is. Waits for its end, for so long,
-    /// after ending it if that is wanted.
+    /// The output of a command since it was last read, and its state. Waits for its end, up to a
+    /// timeout, after stopping it if requested.
     pub(super) fn read(
         &self,
         site: &Site,
@@ -156,7 +156,7 @@ impl BackgroundJobs {
             }
             std::thread::sleep(RUN_LOOK);
         }
-        // Looked at first: what it wrote before its end is then there to be read.
+        // Checked first, so that its last output is there to be read.
         let how = lock(&ended).clone();
         let mut text = std::mem::take(&mut *lock(&unread)).text();
         if !text.is_empty() && !text.ends_with('\n') {
@@ -168,7 +168,7 @@ impl BackgroundJobs {
 }
 
 impl Jobs {
-    /// Forgets those that ended longest ago, where there are many.
+    /// Removes those that ended longest ago, if there are many.
     fn forget_ended(&mut self) {
         let mut ended: Vec<u64> =
             self.jobs.iter().filter(|(_, job)| !job.runs()).map(|(number, _)| *number).collect();

@@ -1,4 +1,4 @@
-//! `edit_file`: other texts in the place of some.
+//! `edit_file`: replaces texts in a file.
 //!
 //! All edits of a call are made or none is. They are made one after the other, each on what the one
 //! before left. The line endings of the file are kept, also where it has both kinds: a model reads
@@ -16,7 +16,7 @@ use super::workspace::RealPath;
 use super::write_file::replace;
 use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
 
-/// Places that are shown where a text occurs more than once.
+/// Occurrences that are shown if a text is not unique.
 const PLACES_SHOWN: usize = 5;
 
 /// Replaces pieces of a file.
@@ -102,13 +102,13 @@ impl Tool for EditFile {
 }
 
 impl EditFile {
-    /// The file, what is in it before and after the edits, and how many texts were replaced.
+    /// The file, its content before and after the edits, and how many texts were replaced.
     fn edited(&self, input: &str) -> Result<(RealPath, FileChange, usize), ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let path = input.path.clone();
         let edits = edits_of(input)?;
         let path = self.workspace.resolve_for_writing(&path)?;
-        // Text that is shown with replacement characters must not be written back with them.
+        // Text that was shown with replacement characters must not be written back with them.
         let before = String::from_utf8(self.workspace.read(&path)?)
             .map_err(|_| ToolFailure(format!("`{}` is not valid UTF-8", path.display())))?;
         let shown = path.display().to_string();
@@ -149,7 +149,7 @@ fn edits_of(input: Input) -> Result<Vec<Edit>, ToolFailure> {
 }
 
 impl Edit {
-    /// The text with this edit made, and how many times it was.
+    /// The text after this edit, and the number of replacements.
     fn applied(&self, text: &str, path: &str) -> Result<(String, usize), ToolFailure> {
         if self.old.is_empty() {
             return Err(ToolFailure("`old` is empty; `write_file` writes a whole file".into()));

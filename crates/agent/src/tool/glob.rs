@@ -1,4 +1,4 @@
-//! `glob`: files by their names.
+//! `glob`: finds files by name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Tool for Glob {
 pub(super) struct Names(Override);
 
 impl Names {
-    /// Reads the glob in the argument `name`. A glob without a slash fits at any depth.
+    /// Parses the glob in the argument `name`. A glob without a slash matches at any depth.
     pub(super) fn new(name: &str, glob: &str, workspace: &Workspace) -> Result<Names, ToolFailure> {
         let bad = |error: &dyn std::fmt::Display| {
             ToolFailure(format!("`{name}` is not a valid glob: {error}"))
@@ -109,7 +109,7 @@ impl Names {
         Ok(Names(builder.build().map_err(|error| bad(&error))?))
     }
 
-    /// Whether a file of this path is meant.
+    /// Whether it matches a path.
     pub(super) fn fit(&self, path: &Path) -> bool {
         !self.0.matched(path, false).is_ignore()
     }

@@ -1,4 +1,4 @@
-//! `grep`: lines by their content.
+//! `grep`: searches the contents of files.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{Site, Spec, Tool, ToolFailure, Workspace, written};
 /// Characters shown before a match far into a long line.
 const LEAD_CHARS: usize = 100;
 
-/// Files that are searched together, in their order.
+/// Files that are searched together, in order.
 const FILES_PER_BATCH: usize = 512;
 
 /// Threads that search them. Reading waits for the disk, so more than one helps everywhere.
@@ -140,8 +140,8 @@ impl Tool for Grep {
     }
 }
 
-/// The pattern for a whole text: where it finds nothing, no line fits. None where that cannot be
-/// said, because the pattern is about the beginning or the end of what is searched.
+/// The pattern for a whole text: if it does not match, no line does. `None` if that cannot be said,
+/// because the pattern refers to the beginning or the end of the text.
 fn somewhere(pattern: &str, ignore_case: bool) -> Option<Regex> {
     let about_ends = ["\\A", "\\z", "(?"].iter().any(|part| pattern.contains(part));
     let mut builder = RegexBuilder::new(pattern);
@@ -153,7 +153,7 @@ fn somewhere(pattern: &str, ignore_case: bool) -> Option<Regex> {
 struct Search<'a> {
     workspace: &'a Workspace,
     pattern: Regex,
-    /// Finds nothing in a text of which no line fits.
+    /// Matches nothing in a text without a matching line.
     somewhere: Option<Regex>,
     context: usize,
     max: usize,
@@ -161,7 +161,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The matches of some files, in their order; more than `max` where there are more.
+    /// The matches of some files, in order; more than `max` if there are more.
     fn files(&self, paths: &[RealPath]) -> Result<Vec<Match>, ToolFailure> {
         let share = paths.len().div_ceil(THREADS).max(1);
         let part = |paths: &[RealPath]| -> Result<Vec<Match>, ToolFailure> {
@@ -191,7 +191,7 @@ impl Search<'_> {
         if self.site.stop.is_cancelled() {
             return Err(ToolFailure("stopped".into()));
         }
-        // What cannot be read is binary, too large, not a file, or gone by now.
+        // Files that cannot be read are binary, too large, not regular files, or deleted by now.
         let Ok(bytes) = self.workspace.read(path) else { return Ok(()) };
         let text = String::from_utf8_lossy(&bytes);
         if self.somewhere.as_ref().is_some_and(|pattern| !pattern.is_match(&text)) {
@@ -220,7 +220,7 @@ impl Search<'_> {
     }
 }
 
-/// At most 300 characters of a line, among them the place that matters.
+/// At most 300 characters of a line, including the match.
 fn shortened(line: &str, place: usize) -> String {
     let mut start = 0;
     if line[..place].chars().count() + LEAD_CHARS > LINE_CHARS_MAX {

@@ -15,8 +15,8 @@ pub(super) fn schema(properties: Value, required: &[&str]) -> Value {
     })
 }
 
-/// Reads arguments that must fit `schema`. Some models write an object, others a string that
-/// holds one; both are taken. `null` is the same as nothing.
+/// Parses arguments that must fit `schema`. Some models write an object, others a string that
+/// contains one; both are accepted. `null` is the same as a missing argument.
 ///
 /// # Errors
 ///
@@ -51,8 +51,8 @@ fn parse(text: &str) -> Result<Value, ToolFailure> {
         .map_err(|error| ToolFailure(format!("the arguments are not valid JSON: {error}")))
 }
 
-/// Checks names and types, which is all that our schemas say. The parser would do it too, but
-/// it does not say which argument it stumbled over.
+/// Checks names and types, which is all that our schemas contain. The parser would do it too, but
+/// its errors do not name the argument.
 fn check(schema: &Value, given: &Map<String, Value>) -> Result<(), ToolFailure> {
     let properties = schema["properties"].as_object().expect("a schema of ours has properties");
     let names = || properties.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

@@ -1,13 +1,14 @@
-//! The process between this program and a command, so that nothing the command starts outlives it.
+//! The launcher: a process between this program and a command, so that nothing the command starts
+//! outlives it.
 //!
-//! Killing a process group misses what left it (`setsid`). The launcher is the program itself,
-//! started once more: it becomes the parent of every process that loses its own (a subreaper), and
-//! when the command has ended it ends all of them. It also ends them when the program that asked
-//! for the command dies, because then its standard input does.
+//! Killing a process group misses processes that left it (`setsid`). The launcher is the program
+//! itself, started once more: it becomes the parent of orphaned processes (a subreaper), and when
+//! the command has ended it ends all of them. It also ends them when the program that requested the
+//! command dies, because its standard input is then closed.
 //!
 //! It is given a `Launch` as one line on standard input, which then stays open for as long as the
-//! command may run. What the command writes goes to standard error; standard output carries one line, the
-//! `Report`.
+//! command may run. The output of the command goes to standard error; standard output carries one
+//! line, the `Report`.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::AsFd;
@@ -29,14 +30,14 @@ const LAUNCH_BYTES_MAX: u64 = 2 << 20;
 pub(super) struct Launch {
     /// The command line for the shell.
     pub(super) command: String,
-    /// Where it starts.
+    /// Its working directory.
     pub(super) folder: PathBuf,
-    /// What it may reach.
+    /// Its sandbox.
     pub(super) reach: Reach,
 }
 
 impl Launch {
-    /// The command as it is started; what it writes goes to both outputs in the order written.
+    /// The command as it is started; both outputs go to one pipe, in order.
     pub(super) fn shell(&self, out: impl Into<Stdio>, err: impl Into<Stdio>) -> Command {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(&self.command).current_dir(&self.folder);
@@ -50,9 +51,9 @@ impl Launch {
 pub(super) enum Report {
     /// It ran.
     Ended {
-        /// Its exit code, where it exited.
+        /// Its exit code, if it exited.
         code: Option<i32>,
-        /// The signal that ended it, where one did.
+        /// The signal that ended it, if one did.
         signal: Option<i32>,
         /// How far the kernel confined it.
         confinement: Confinement,
@@ -61,13 +62,13 @@ pub(super) enum Report {
     Failed(String),
 }
 
-/// The path of this very program, for [`super::RunSettings::launcher`], also where the file it was
-/// started from has been replaced since. None where the system has no subreapers.
+/// The path of this program, for [`super::RunSettings::launcher`], even if its file has been
+/// replaced since it was started. `None` if the system has no subreapers.
 pub fn this_program() -> Option<PathBuf> {
     cfg!(target_os = "linux").then(|| "/proc/self/exe".into())
 }
 
-/// Does the work of a launcher, if this process was started as one. A program that is named in
+/// Runs as a launcher, if this process was started as one. A program that is named in
 /// [`super::RunSettings::launcher`] calls this before anything else.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
@@ -76,7 +77,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     }
     let report = launch().unwrap_or_else(|error| Report::Failed(error.to_string()));
     let line = serde_json::to_string(&report).expect("plain data is always valid JSON");
-    // Where nobody listens any more, nobody has to know.
+    // If nobody listens any more, the report is not needed.
     writeln!(io::stdout(), "{line}").ok();
     Some(ExitCode::SUCCESS)
 }
@@ -115,11 +116,11 @@ mod family {
         Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, setsid, wait,
     };
 
-    /// How long what is left of a command is killed. One that starts processes faster than they
-    /// die is left to itself after that.
+    /// How long leftover processes are killed. If a command starts processes faster than they die,
+    /// this gives up.
     const END: Duration = Duration::from_secs(2);
 
-    /// Makes this process the parent of all orphans below it, and takes the terminal from them.
+    /// Makes this process the subreaper of its descendants, and detaches them from the terminal.
     pub(super) fn adopt() -> io::Result<()> {
         setsid()?;
         Ok(set_child_subreaper(Some(getpid()))?)
@@ -162,7 +163,7 @@ mod family {
             if parent_of(pid) == Some(me)
                 && let Some(pid) = Pid::from_raw(pid)
             {
-                // One that is gone by now need not be killed.
+                // One that has exited by now need not be killed.
                 kill_process(pid, Signal::KILL).ok();
             }
         }

@@ -1,4 +1,4 @@
-//! `list_dir`: what is in a folder.
+//! `list_dir`: lists a folder.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Tool for ListDir {
         names.truncate(LIST_ROWS_MAX);
         let mut files = Vec::new();
         for name in names {
-            // What is gone by now is not listed.
+            // Entries that were deleted in the meantime are not listed.
             let Ok(found) = dir.symlink_metadata(&name) else { continue };
             let full = if path.as_os_str() == "." { name.into() } else { path.join(&name) };
             files.push(Row {

@@ -1,9 +1,8 @@
-//! What a person attaches to a question by naming it: files and folders of the workspace, and
-//! pictures.
+//! Attachments that the user names in a question: files and folders of the workspace, and pictures.
 //!
-//! Files are reached as tools reach them: below the workspace, no link followed out of it, nothing of
-//! the store. In a folder, what is hidden or ignored is left out; a file that is named itself is
-//! taken. A picture may also be named by its absolute path: it is the person who names it, and
+//! Files are accessed like by tools: below the workspace, without following links out of it, and
+//! not in the store. In a folder, hidden and ignored files are left out; a file that is named
+//! explicitly is attached. A picture may also be named by its absolute path: the user names it, and
 //! screenshots are elsewhere.
 
 use std::io::Read;
@@ -13,21 +12,21 @@ use super::workspace::{RealPath, failed, shown};
 use super::{ToolFailure, Workspace};
 use crate::media::FileKind;
 
-/// Bytes of text that go with one question, from all that is attached. About 64,000 tokens.
+/// Bytes of text attached to one question, in total. About 64,000 tokens.
 pub const ATTACHED_TEXT_BYTES_MAX: usize = 256 << 10;
 
 /// Files of a folder that are attached. For more, use a search.
 pub const FOLDER_FILES_MAX: usize = 100;
 
-/// Files of a folder that are looked at, the ones that are not taken included.
+/// Files of a folder that are examined, including those that are not attached.
 const FOLDER_FILES_SEEN_MAX: usize = 2_000;
 
 /// Something that is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// Its path, below the workspace where it is there.
+    /// Its path, relative to the workspace if it is inside.
     pub path: String,
-    /// What is in it.
+    /// Its content.
     pub content: Content,
 }
 
@@ -36,9 +35,9 @@ pub struct Attachment {
 pub enum Content {
     /// Text.
     Text {
-        /// As much of it as there was room for, in whole lines.
+        /// Complete lines, as much as fit.
         text: String,
-        /// Bytes that it has.
+        /// Its size in bytes.
         bytes: u64,
     },
     /// A picture or a PDF.
@@ -51,7 +50,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Whether there is more of it than was taken.
+    /// Whether it was cut.
     pub fn is_cut(&self) -> bool {
         matches!(self, Content::Text { text, bytes } if (text.len() as u64) < *bytes)
     }
@@ -64,29 +63,30 @@ pub struct Mentioned {
     pub attachments: Vec<Attachment>,
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// Files of a folder that were not taken: not text, or no room for them.
+    /// Files of a folder that were left out: not text, or too large.
     pub left_out: usize,
 }
 
 impl Workspace {
-    /// The files that are neither hidden nor ignored, as paths from the workspace, at most so many.
+    /// The files that are neither hidden nor ignored, as paths relative to the workspace, up to a
+    /// limit.
     pub fn files(&self, max: usize) -> Vec<String> {
         let Ok(base) = self.base(None) else { return Vec::new() };
         self.walk(&base).take(max).map(|path| shown(&path)).collect()
     }
 
-    /// Whether there is something of this name.
+    /// Whether a file or folder with this name exists.
     pub fn has(&self, path: &str) -> bool {
         self.base(Some(path)).is_ok()
     }
 
-    /// What a person attaches by naming it. `room` is how many bytes of text there is room for, and is
-    /// made smaller by what is taken.
+    /// The attachments for a name. `room` is the remaining number of bytes of text, and is reduced
+    /// by what is attached.
     ///
     /// # Errors
     ///
-    /// [`ToolFailure`] where it is not there, not in the workspace, or neither text nor something that
-    /// models read.
+    /// [`ToolFailure`] if it does not exist, is not in the workspace, or has a type that models
+    /// cannot read.
     pub fn mention(&self, path: &str, room: &mut usize) -> Result<Mentioned, ToolFailure> {
         let base = self.base(Some(path))?;
         if self.folder(&base).is_err() {
@@ -96,7 +96,7 @@ impl Workspace {
         let mut mentioned = Mentioned { is_folder: true, ..Mentioned::default() };
         for file in self.walk(&base).take(FOLDER_FILES_SEEN_MAX) {
             let is_full = *room == 0 || mentioned.attachments.len() >= FOLDER_FILES_MAX;
-            // Pictures are attached one by one: each of them costs as much as a long text.
+            // Pictures are attached one by one, because each costs as much as a long text.
             match (is_full, self.text_file(&file)) {
                 (false, Ok(_)) if self.starts_as(&file).is_none() => {
                     match self.attachment(&file, room) {
@@ -129,7 +129,7 @@ impl Workspace {
         file.take(*room as u64).read_to_end(&mut bytes).map_err(error)?;
         let is_cut = (bytes.len() as u64) < size;
         if is_cut {
-            // Whole lines; of one that is longer than all there is room for, its beginning.
+            // Complete lines; if the first line is longer than the room, its beginning.
             let end =
                 bytes.iter().rposition(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
             bytes.truncate(end);
@@ -150,9 +150,9 @@ impl Workspace {
     }
 }
 
-/// The picture at an absolute path; none if the file is not a picture that models accept.
+/// The picture at an absolute path; `None` if the file is not a picture that models accept.
 pub fn picture_at(path: &Path) -> Option<Attachment> {
-    // Asked before it is opened, because opening a pipe waits for someone to write to it.
+    // Checked before it is opened, because opening a pipe waits for a writer.
     if !path.is_absolute() || !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -163,7 +163,7 @@ pub fn picture_at(path: &Path) -> Option<Attachment> {
     Some(Attachment { path: shown(path), content: Content::Media { bytes, kind } })
 }
 
-/// All of a picture or a PDF; none where it is larger than models take.
+/// All of a picture or a PDF; `None` if it is larger than models accept.
 fn media(file: std::fs::File, kind: FileKind) -> std::io::Result<Option<Vec<u8>>> {
     let max = kind.bytes_max().unwrap_or(0);
     let mut bytes = Vec::new();
@@ -217,7 +217,7 @@ mod tests {
         let found = workspace.mention("src/", &mut room).expect("a folder");
         assert_eq!(texts(&found), ["src/a.rs: a\n", "src/deep/b.rs: b\n"]);
         assert_eq!((found.is_folder, found.left_out, room), (true, 2, 96));
-        // What is named itself is taken.
+        // A file that is named explicitly is attached.
         let named = workspace.mention("src/built.o", &mut room).expect("a file");
         assert_eq!(texts(&named), ["src/built.o: ignored"]);
         assert_eq!(

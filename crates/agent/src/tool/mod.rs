@@ -1,12 +1,12 @@
-//! What a model can do: read the workspace, look things up, and, where it is allowed, write.
+//! Tools: what a model can do. Read the workspace, look things up, and, if allowed, write.
 //!
-//! A tool is a plain function on a thread of its own; the loop limits its time. Its answer is text
-//! for the model; JSON where there is something to count, so that its stub can say how much there
-//! was. Its input comes from a model: it never leaves the workspace.
+//! A tool is a plain function that runs on its own thread; the loop limits its time. Its result is
+//! text for the model; JSON if there is something to count, so that its stub can give the number.
+//! Its input comes from a model: it never leaves the workspace.
 //!
-//! One file per tool. What they share: [`workspace`] opens files, `input` reads arguments, and
-//! [`limits`] says how much is too much. `run` has [`launcher`], `process`,
-//! `background`, `sandbox` and `run_env` besides.
+//! One file per tool. Shared parts: [`workspace`] opens files, `input` parses arguments, and
+//! [`limits`] has the limits. `run` also uses [`launcher`], `process`, `background`, `sandbox` and
+//! `run_env`.
 
 mod background;
 mod edit_file;
@@ -79,32 +79,32 @@ impl Spec {
     }
 }
 
-/// Why a tool did not do it, in words a model can act on.
+/// Why a tool failed, in words a model can act on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ToolFailure(pub String);
 
-/// Where a tool works.
+/// The context of a call.
 #[derive(Clone)]
 pub struct Site {
-    /// The sessions it may look at: those of the owner.
+    /// The sessions of the owner.
     pub sessions: Sessions,
     /// The session it is called from.
     pub session: SessionId,
-    /// Set when nobody waits for the answer any more.
+    /// Set when nobody waits for the result any more.
     pub stop: CancellationToken,
-    /// Where it reports what it writes while it runs.
+    /// Where it reports its output while it runs.
     pub progress: Progress,
 }
 
-/// What a call would do to a file.
+/// A change to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     /// The file, relative to the workspace.
     pub path: PathBuf,
-    /// What it holds now; none where it is not there yet.
+    /// The current content; `None` if it does not exist yet.
     pub before: Option<Vec<u8>>,
-    /// What it would hold.
+    /// The new content.
     pub after: String,
 }
 
@@ -120,47 +120,47 @@ pub trait Tool: Send + Sync {
     /// Its description for the model.
     fn spec(&self) -> Spec;
 
-    /// Whether it changes anything: then each call is asked about unless it was allowed, and it is
-    /// not offered where nobody can be asked and nothing was allowed. There is no default: a tool
-    /// that forgot to say so would change things without asking.
+    /// Whether it changes anything: then each call needs consent unless it was allowed, and the
+    /// tool is not offered if nobody can be asked and nothing was allowed. There is no default: a
+    /// tool that forgot this would change things without asking.
     fn changes(&self) -> bool;
 
-    /// The command this call runs, where it runs one: a person can allow those that begin alike.
+    /// The command this call runs, if it runs one: the user can allow commands that begin alike.
     fn command(&self, input: &str) -> Option<String> {
         let _: &str = input;
         None
     }
 
-    /// Why a person must agree to this call even if they allowed others before; where nobody can be
-    /// asked, it is then refused. Most calls need no more than the tool does.
+    /// Why this call needs consent even if others were allowed before; if nobody can be asked, it
+    /// is refused. Most calls need no more than the tool does.
     fn must_ask(&self, input: &str) -> Option<String> {
         let _: &str = input;
         None
     }
 
-    /// The change this call would make to a file, shown to the person who is asked.
+    /// The change this call would make to a file, shown to the user who is asked.
     ///
     /// # Errors
     ///
-    /// [`ToolFailure`] where it cannot be done at all: then nobody is asked, and the failure is
-    /// returned to the model.
+    /// [`ToolFailure`] if it cannot succeed: then nobody is asked, and the failure is returned to
+    /// the model.
     fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
         let _: &str = input;
         Ok(None)
     }
 
-    /// The tool without which this one is of no use: it is offered where that one is.
+    /// The tool that this one depends on: it is offered whenever that one is.
     fn offered_with(&self) -> Option<&'static str> {
         None
     }
 
-    /// How long this call may take, where that is not for the loop to say.
+    /// The timeout of this call, if it is not the loop's default.
     fn time(&self, input: &str) -> Option<Duration> {
         let _: &str = input;
         None
     }
 
-    /// Does it. `input` is the JSON the model wrote.
+    /// Runs the call. `input` is the JSON the model wrote.
     ///
     /// # Errors
     ///
@@ -171,14 +171,14 @@ pub trait Tool: Send + Sync {
 /// The tools that change something.
 pub const CHANGING: [&str; 3] = ["write_file", "edit_file", "run"];
 
-/// The tools that only look.
+/// The read-only tools.
 pub const LOOKING: [&str; 6] =
     ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
 
-/// The tools that are about the work itself: they neither look at the workspace nor change it.
+/// The tools that are about the work itself: they neither read the workspace nor change it.
 pub const WORKING: [&str; 3] = ["todo", "run_output", "task"];
 
-/// The tools there are.
+/// A set of tools.
 #[derive(Clone)]
 pub struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
@@ -191,7 +191,7 @@ impl Toolbox {
         Toolbox { tools: Vec::new(), workspace: None }
     }
 
-    /// All tools, for one workspace; commands get what every command gets.
+    /// All tools, for one workspace, with default settings for commands.
     pub fn new(workspace: Workspace) -> Toolbox {
         Toolbox::with_settings(workspace, Arc::default())
     }
@@ -216,14 +216,14 @@ impl Toolbox {
         Toolbox { tools, workspace: Some(workspace) }
     }
 
-    /// Only the tools of these names; a name that no tool has is ignored.
+    /// Only the tools with these names; unknown names are ignored.
     #[must_use]
     pub fn only<N: AsRef<str>>(mut self, names: &[N]) -> Toolbox {
         self.tools.retain(|tool| names.iter().any(|name| name.as_ref() == tool.spec().name));
         self
     }
 
-    /// Adds a tool from elsewhere after the others. One of the same name is replaced.
+    /// Adds a tool. One with the same name is replaced.
     #[must_use]
     pub fn with(mut self, tool: Arc<dyn Tool>) -> Toolbox {
         self.tools.retain(|other| other.spec().name != tool.spec().name);
@@ -231,8 +231,8 @@ impl Toolbox {
         self
     }
 
-    /// The descriptions for the model: the tools that only read, and those that change something
-    /// and are `offered`.
+    /// The descriptions for the model: the read-only tools, and those that change something and are
+    /// `offered`.
     pub fn specs(&self, offered: impl Fn(&str) -> bool) -> Vec<Spec> {
         let all = self.tools.iter().map(|tool| (tool, tool.spec()));
         let told = all.filter(|(tool, spec)| !tool.changes() || offered(&spec.name));
@@ -262,7 +262,7 @@ impl std::fmt::Debug for Toolbox {
     }
 }
 
-/// Reads the arguments of a tool that is not in a box.
+/// Parses the arguments of a tool, for tools outside of this module.
 ///
 /// # Errors
 ///
@@ -274,7 +274,7 @@ pub(crate) fn read_arguments<T: DeserializeOwned>(
     input::arguments(schema, input)
 }
 
-/// An answer as JSON.
+/// A result as JSON.
 fn written(answer: &impl serde::Serialize) -> String {
     serde_json::to_string(answer).expect("plain data is always valid JSON")
 }

@@ -1,23 +1,23 @@
-//! The text of a file that is most like one a model looked for.
+//! Finds the text in a file that is most similar to one a model was looking for.
 //!
 //! A model that misremembers a line needs to see the real one, not only that it was wrong. Lines
-//! are compared without the white space around them first; where none fits, by the pairs of
-//! characters they share.
+//! are first compared without surrounding white space; if none matches, by the pairs of characters
+//! they share.
 
 use std::collections::HashSet;
 
 use super::limits::LINE_CHARS_MAX;
 
-/// Lines that are shown at the most. More of the file can be read.
+/// Lines that are shown. More of the file can be read.
 const LINES_SHOWN: usize = 12;
 
-/// Lines of a text that are compared. What is longer differs early.
+/// Lines of a text that are compared. Longer texts differ early.
 const LINES_COMPARED: usize = 40;
 
-/// The part of the pairs of characters of the wanted line that must be shared before a line is called near.
+/// The share of character pairs that a line must have in common with the wanted one.
 const LIKE: f64 = 0.5;
 
-/// The text that is most like a wanted one.
+/// The most similar text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Nearest {
     /// How it differs, in words.
@@ -37,7 +37,7 @@ pub(super) fn nearest(text: &str, wanted: &str) -> Option<Nearest> {
     let wanted = &all[skipped..];
     let shown = wanted.len().clamp(1, LINES_SHOWN);
     let compared = &wanted[..wanted.len().min(LINES_COMPARED)];
-    // Blank lines are alike everywhere, and say nothing.
+    // Blank lines are alike everywhere, and are skipped.
     let equal = |at: usize| {
         let pairs = compared.iter().zip(&trimmed[at..]);
         pairs.filter(|(a, b)| a == b && !a.is_empty()).count()
@@ -62,13 +62,13 @@ pub(super) fn numbered(number: usize, line: &str) -> String {
     format!("{number}\t{line}")
 }
 
-/// The line that shares most pairs of characters with `wanted`, if it shares enough.
+/// The line that shares most character pairs with `wanted`, if it shares enough.
 fn most_alike(lines: &[&str], wanted: &str) -> Option<usize> {
     let pairs = pairs(wanted);
     let (mut best, mut found) = ((0, 0), None);
     for (at, line) in lines.iter().enumerate() {
         let theirs = self::pairs(line);
-        // A part of a line may be wanted; of lines that share as much, the shortest is nearest.
+        // A part of a line may be wanted; if several share as much, the shortest is the nearest.
         let shared = pairs.intersection(&theirs).count();
         let like = (shared, usize::MAX - theirs.len());
         if shared as f64 >= LIKE * pairs.len().max(1) as f64 && like > best {

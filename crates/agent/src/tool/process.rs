@@ -1,4 +1,4 @@
-//! A command that runs: started, read from, waited for and ended.
+//! A running command: starting it, reading its output, waiting for it and ending it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use super::limits::{OUTPUT_BYTES_MAX, RUN_END_WAIT, RUN_LOOK};
 use super::sandbox::{self, Confinement};
 use crate::events::Progress;
 
-/// Why a command is no longer waited for.
+/// Why waiting for a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Exited,
@@ -29,9 +29,9 @@ pub(super) enum End {
 /// A command that runs.
 pub(super) struct Started {
     child: Child,
-    /// Where the child is a launcher: what it waits for the end of.
+    /// If the child is a launcher: the pipe whose end it waits for.
     lifeline: Option<ChildStdin>,
-    /// Where it is not: how far the kernel confines it.
+    /// Otherwise: how far the kernel confines it.
     confinement: Confinement,
 }
 
@@ -60,7 +60,7 @@ impl Started {
         let mut child = launcher.spawn()?;
         let mut lifeline = child.stdin.take().expect("it was piped");
         let line = serde_json::to_string(launch).expect("plain data is always valid JSON");
-        // One that died before it read this is found out when it is waited for.
+        // If it died before it read this, waiting for it reports that.
         writeln!(lifeline, "{line}").ok();
         Ok(Started { child, lifeline: Some(lifeline), confinement: Confinement::None })
     }
@@ -68,8 +68,8 @@ impl Started {
     /// Ends what is still running.
     pub(super) fn end(mut self) -> io::Result<Report> {
         let Some(lifeline) = self.lifeline.take() else {
-            // The shell is not reaped yet, so its number still means this group and no other. A
-            // group in which nobody is left cannot be killed, and need not be.
+            // The shell is not reaped yet, so its pid still identifies this group. An empty group
+            // cannot be killed, and need not be.
             if let Some(group) = pid(&self.child) {
                 kill_process_group(group, Signal::KILL).ok();
             }
@@ -137,7 +137,7 @@ pub(super) fn exit_text(code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// The beginning and the end of what a command wrote.
+/// The beginning and the end of a command's output.
 #[derive(Default)]
 pub(super) struct Output {
     head: Vec<u8>,
@@ -168,7 +168,7 @@ impl Output {
     }
 }
 
-/// Reads on a thread of its own, because a pipe that stays open must not keep us waiting.
+/// Reads on a separate thread, because a pipe that stays open must not block us.
 pub(super) fn collect(
     mut reader: PipeReader,
     output: Arc<Mutex<Output>>,
@@ -181,7 +181,7 @@ pub(super) fn collect(
             output.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..n]);
             progress.report(String::from_utf8_lossy(&buffer[..n]));
         }
-        // A receiver that no longer waits does not need it.
+        // If the receiver is gone, it is not needed.
         sender.send(()).ok();
     });
     receiver

@@ -1,4 +1,4 @@
-//! A file as a whole, text or binary: read before it is changed, and restored.
+//! Whole files, text or binary: reading them before a change, and restoring them.
 
 use std::io::{self, Read};
 
@@ -8,12 +8,12 @@ use super::write_file::replace;
 use super::{ToolFailure, Workspace};
 
 impl Workspace {
-    /// All of a file's bytes; none where it is not there.
+    /// The content of a file; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// [`ToolFailure`] for a path outside, for what is not a regular file, and for a file that is too
-    /// large to be kept.
+    /// [`ToolFailure`] for a path outside, for anything but a regular file, and for a file that is
+    /// too large to be stored.
     pub(crate) fn content(&self, path: &str) -> Result<Option<Vec<u8>>, ToolFailure> {
         self.content_at(&self.resolve_for_writing(path)?)
     }
@@ -32,11 +32,11 @@ impl Workspace {
         }
     }
 
-    /// Has a file hold this again; without content it is removed.
+    /// Restores the content of a file; without content it is removed.
     ///
     /// # Errors
     ///
-    /// As [`content`](Workspace::content), and those of the disk.
+    /// As [`content`](Workspace::content), and I/O errors.
     pub(crate) fn put_back(&self, path: &str, content: Option<&[u8]>) -> Result<(), ToolFailure> {
         let path = self.resolve_for_writing(path)?;
         if let Some(content) = content {

@@ -1,4 +1,4 @@
-//! `read_file`: the lines of a file.
+//! `read_file`: reads a file.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -85,8 +85,7 @@ impl Tool for ReadFile {
                 room -= line.len();
                 continue;
             }
-            // A line that alone is too long is shown as far as it goes; any other waits for the
-            // next call.
+            // A single line that is too long is cut; otherwise the rest is left to the next call.
             if text.is_empty() {
                 text.push_str(&number);
                 text.push_str(&line[..line.floor_char_boundary(room)]);
@@ -101,7 +100,7 @@ impl Tool for ReadFile {
         if last < first {
             return match last {
                 0 if first == 1 => Ok("[the file is empty]".into()),
-                // Nothing was left to skip, so this is how many there are.
+                // Nothing was left to skip, so this is the number of lines.
                 n => {
                     let shown = path.display();
                     let what = format!("`offset` is {first}, but `{shown}` has {n} lines");
@@ -171,7 +170,7 @@ impl<R: BufRead> Lines<'_, R> {
         Ok(any.then_some(line))
     }
 
-    /// Passes over a line; `false` when there is none.
+    /// Skips a line; `false` if there is none.
     fn skip(&mut self, site: &Site) -> Result<bool, ToolFailure> {
         if self.seen.is_multiple_of(LINES_PER_LOOK as u64) && site.stop.is_cancelled() {
             return Err(ToolFailure("stopped".into()));

@@ -1,4 +1,4 @@
-//! `recall`: what the context had to leave out, word for word.
+//! `recall`: reads back what the context left out, verbatim.
 
 use rethread_core::entry::{Body, Entry};
 use rethread_core::limits::READ_ENTRIES;
@@ -14,7 +14,7 @@ use super::limits::{
 };
 use super::{Site, Spec, Tool, ToolFailure};
 
-/// Pages the original of a stub, a truncated result or an old message back from the log.
+/// Reads the original of a stub, a truncated result or an old message from the log.
 pub struct Recall;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct Input {
     limit: Option<u64>,
 }
 
-/// Models write `"42"`, and now and then `42`.
+/// Models write `"42"`, and sometimes `42`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Reference {
@@ -92,7 +92,7 @@ fn all(list: &str, site: &Site) -> Result<String, ToolFailure> {
     }
 }
 
-/// The text of a reference, or the lines of it that are selected after a `#`.
+/// The text of a reference, or the lines of it given after a `#`.
 fn lines_of(reference: &str, site: &Site) -> Result<String, ToolFailure> {
     let Some((one, range)) = reference.rsplit_once('#') else { return original(reference, site) };
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0);
@@ -141,8 +141,8 @@ fn original(reference: &str, site: &Site) -> Result<String, ToolFailure> {
     call(reference, site)
 }
 
-/// The session a reference names. Ids that begin alike were started within the same minute, as a
-/// child and its parent may be: then the parent is meant, because the view refers to nothing else.
+/// The session of a reference. Ids that begin alike were started within the same minute, as a child
+/// and its parent may be: then it is the parent, because the view refers to nothing else.
 fn other(id: &str, site: &Site) -> Result<SessionId, ToolFailure> {
     match site.sessions.select(id) {
         Err(Error::Select(SelectError::Several { .. })) => {
@@ -156,7 +156,7 @@ fn other(id: &str, site: &Site) -> Result<SessionId, ToolFailure> {
     }
 }
 
-/// This session and those it came from, nearest first.
+/// This session and its ancestors, nearest first.
 fn parents(site: &Site) -> Vec<SessionId> {
     let mut chain = vec![site.session];
     while chain.len() <= RECALL_PARENTS_MAX
@@ -190,7 +190,7 @@ fn read(
     sessions.read(id, range).map_err(|error| ToolFailure(error.to_string()))
 }
 
-/// What an entry says: results whole, or the texts, or the calls where there is nothing else.
+/// The text of an entry: complete results, or the texts, or the calls if there is nothing else.
 fn said(body: &Body) -> Option<String> {
     let text = match body {
         Body::Message(message) => of_message(message),
@@ -214,7 +214,7 @@ fn of_message(message: &Message) -> String {
     calls.collect::<Vec<_>>().join("\n")
 }
 
-/// The result of a call, searched from the end of this log backwards, then in its parents'.
+/// The result of a call, searched backwards from the end of this log, then in its ancestors.
 fn call(id: &str, site: &Site) -> Result<String, ToolFailure> {
     let mut called = false;
     for session in parents(site) {
@@ -246,8 +246,8 @@ fn call(id: &str, site: &Site) -> Result<String, ToolFailure> {
     }))
 }
 
-/// The result of a call that the view had to give another id, because its own was not acceptable
-/// or not unique: `call_<seq>_<index>`, by the place of the reply that made it.
+/// The result of a call that got another id in the view, because its own was invalid or not unique:
+/// `call_<seq>_<index>`, with the position of its reply.
 fn renamed(id: &str, site: &Site) -> Result<Option<String>, ToolFailure> {
     let mut numbers = id.strip_prefix("call_").into_iter().flat_map(|rest| rest.split('_'));
     let mut number = || numbers.next().and_then(|number| number.parse::<u64>().ok());

@@ -1,11 +1,11 @@
-//! `run`: a command of the shell.
+//! `run`: runs a shell command.
 //!
-//! A command reads what this program can read. It writes only the workspace, the temporary folder
-//! and what the settings name, and opens no TCP connection unless a person agreed (`sandbox.rs`);
-//! it gets the variables on a list (`run_env.rs`), and what it leaves running is ended with it
-//! (`launcher.rs`); one in the background is kept in `background.rs`. That is a net for accidents
-//! and for a model that was talked into something; a command that can read a user's files and
-//! change a workspace can still do harm.
+//! A command can read what this program can read. It can write only to the workspace, the temporary
+//! folder and the configured folders, and cannot open TCP connections unless the user agreed
+//! (`sandbox.rs`); it gets only listed environment variables (`run_env.rs`), and leftover processes
+//! are ended with it (`launcher.rs`); background commands are in `background.rs`. This protects
+//! against accidents and against a model that was persuaded to do harm; but a command that can read
+//! a user's files and change a workspace can still do harm.
 
 use std::io::{self, PipeReader};
 use std::path::PathBuf;
@@ -24,18 +24,20 @@ use super::run_env::passed_on;
 use super::sandbox::{Confinement, Reach};
 use super::{Site, Spec, Tool, ToolFailure, Workspace};
 
-/// What commands get, and how far they reach, besides what every command does.
+/// Settings for commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunSettings {
-    /// Variables that are passed on besides the usual ones. A `*` at the end of a name matches any
-    /// suffix.
+    /// Environment variables that are passed on in addition to the usual ones. A `*` at the end of
+    /// a name matches any suffix.
     pub env: Vec<String>,
-    /// Folders and files that may be written besides the workspace and the temporary folder.
+    /// Folders and files that may be written, in addition to the workspace and the temporary
+    /// folder.
     pub writable: Vec<PathBuf>,
-    /// Whether every command may open TCP connections. Otherwise a person is asked when one wants to.
+    /// Whether every command may open TCP connections. Otherwise the user is asked if one needs to.
     pub network: bool,
-    /// The program that starts commands, so that nothing they leave running outlives them: one
-    /// that calls [`run_if_asked`](super::launcher::run_if_asked). Without one, what leaves its process group does.
+    /// The program that starts commands, so that leftover processes do not outlive them: one that
+    /// calls [`run_if_asked`](super::launcher::run_if_asked). Without one, processes that leave
+    /// their process group survive.
     pub launcher: Option<PathBuf>,
 }
 
@@ -58,7 +60,7 @@ struct Input {
 }
 
 impl Run {
-    /// Runs commands in this workspace. Those in the background are kept in `background`.
+    /// Runs commands in this workspace, with background commands in `background`.
     pub fn new(
         workspace: Arc<Workspace>,
         settings: Arc<RunSettings>,
@@ -67,11 +69,11 @@ impl Run {
         Run { workspace, settings, background }
     }
 
-    /// What a command may reach.
+    /// The sandbox of a command.
     fn reach(&self, input: &Input) -> Reach {
         let mut writable = vec![self.workspace.root().to_owned(), std::env::temp_dir()];
         writable.extend(self.settings.writable.iter().cloned());
-        // The loop has asked a person before a command with `network` comes here.
+        // The loop has asked the user before a command with `network` gets here.
         Reach { writable, network: self.settings.network || input.network }
     }
 
@@ -127,7 +129,7 @@ impl Tool for Run {
         asks.then(|| "the command would reach the network (`run.network` allows it to all)".into())
     }
 
-    /// A command says itself how long it may take, and is ended here; the loop waits a little longer.
+    /// A command gives its own timeout, and is ended here; the loop waits a little longer.
     fn time(&self, input: &str) -> Option<Duration> {
         let asked = arguments::<Input>(&self.spec().input, input).ok();
         let seconds = asked.map_or(RUN_SECONDS, |asked| asked.seconds());
@@ -180,14 +182,14 @@ impl Tool for Run {
 }
 
 impl Input {
-    /// How long a command that is waited for may take.
+    /// The timeout of a command in the foreground.
     fn seconds(&self) -> u64 {
         self.timeout_s.unwrap_or(RUN_SECONDS).clamp(1, RUN_SECONDS_MAX)
     }
 }
 
 impl Run {
-    /// What the sandbox keeps a command from, for a model that ran into it.
+    /// A note about the sandbox, for a model that was restricted by it.
     fn refusal(&self, input: &Input) -> String {
         let reach = self.reach(input);
         let folders: Vec<String> =
@@ -204,8 +206,8 @@ impl Run {
     }
 }
 
-/// Whether a failed command says what programs say when the sandbox refuses something. Programs
-/// report the kernel's answer in their own words, and some not at all.
+/// Whether the output of a failed command looks like a refusal by the sandbox. Programs report the
+/// kernel's error in their own words, and some not at all.
 fn looks_refused(text: &str) -> bool {
     const SIGNS: [&str; 8] = [
         "permission denied",

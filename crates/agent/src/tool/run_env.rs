@@ -1,14 +1,14 @@
-//! The variables a command starts with: the ones on a list, and no others.
+//! The environment variables of a command: only those on a list.
 //!
-//! What a variable is called does not say whether it is secret (`GH_PAT`, `MYSQL_PWD`, `JWT`), so
-//! nothing is passed on unless it is known to be harmless or the user named it in `run.env`.
+//! The name of a variable does not show whether it is secret (`GH_PAT`, `MYSQL_PWD`, `JWT`), so
+//! nothing is passed on unless it is known to be harmless or listed in `run.env`.
 
 use std::ffi::OsString;
 
-/// Variables that shells, compilers and package managers need to find things and that hold paths,
-/// names and switches. A `*` at the end matches any suffix.
+/// Variables that shells, compilers and package managers need, and that contain paths, names and
+/// switches. A `*` at the end matches any suffix.
 const USUAL: [&str; 62] = [
-    // Who, where, and in which language.
+    // User, folders and language.
     "PATH",
     "HOME",
     "USER",
@@ -67,7 +67,7 @@ const USUAL: [&str; 62] = [
     "PYENV_ROOT",
     "PYTHONPATH",
     "VIRTUAL_ENV",
-    // Reaching the network, where that is allowed.
+    // For network access, if it is allowed.
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
     "HTTP_PROXY",
@@ -76,8 +76,8 @@ const USUAL: [&str; 62] = [
     "NO_PROXY",
 ];
 
-/// The variables a command gets: the usual ones, unless their value holds a password, and those
-/// that `also` names, with any value.
+/// The variables of a command: the usual ones, unless their value contains a password, and those
+/// matched by `also`, with any value.
 pub(super) fn passed_on(also: &[String]) -> Vec<(OsString, OsString)> {
     let passes = |name: &str, value: &str| {
         also.iter().any(|pattern| fits(pattern, name))
@@ -88,7 +88,7 @@ pub(super) fn passed_on(also: &[String]) -> Vec<(OsString, OsString)> {
     all.filter(|(name, value)| passes(&name.to_string_lossy(), &value.to_string_lossy())).collect()
 }
 
-/// Whether a name is meant by an entry of a list.
+/// Whether a name matches an entry of a list.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
@@ -96,9 +96,9 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a value holds a URL with a password.
+/// Whether a value contains a URL with a password.
 fn has_password(name: &str, value: &str) -> bool {
-    // Programs take a proxy without its scheme, too.
+    // Programs accept a proxy without its scheme, too.
     let skipped = usize::from(!name.to_uppercase().ends_with("_PROXY"));
     value.split("://").skip(skipped).any(|rest| {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

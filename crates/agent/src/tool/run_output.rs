@@ -1,4 +1,4 @@
-//! `run_output`: what a command in the background wrote.
+//! `run_output`: returns the output of a background command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Tool for RunOutput {
         }
     }
 
-    /// It reaches only what `run` was allowed to start.
+    /// It reaches only commands that `run` was allowed to start.
     fn changes(&self) -> bool {
         false
     }

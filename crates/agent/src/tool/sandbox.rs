@@ -1,10 +1,9 @@
-//! What a command may reach: the file system for reading, some folders for writing, and the network
-//! only where that was allowed. The kernel enforces it (Landlock), for everything the command
-//! starts as well.
+//! The sandbox of a command: it can read the file system, write some folders, and use the network
+//! only if allowed. The kernel enforces it (Landlock), also for child processes.
 //!
-//! The restriction holds for a thread and for what it starts, so a command is started from a thread
-//! of its own, which ends right after. Reading is not restricted: compilers and package managers
-//! read all over a home folder. Neither are UDP and sockets that are files.
+//! The restriction applies to a thread and its children, so a command is started from a separate
+//! thread, which ends right after. Reading is not restricted, because compilers and package
+//! managers read all over a home folder. UDP and Unix sockets are not restricted either.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -13,7 +12,7 @@ use std::process::{Child, Command};
 
 use serde::{Deserialize, Serialize};
 
-/// What a command may change and reach.
+/// What a command may write and reach.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reach {
     /// Folders and files that may be written.
@@ -29,7 +28,7 @@ pub enum Confinement {
     Full,
     /// Some: this kernel's Landlock is older than the rules.
     Partial,
-    /// Not at all: there is no Landlock here, and a command may do everything this program may.
+    /// Not at all: there is no Landlock here, and a command can do everything this program can.
     None,
 }
 
@@ -42,7 +41,7 @@ impl Confinement {
     }
 }
 
-/// Starts a command that can do no more than `reach` says, in a process group of its own.
+/// Starts a command that is restricted to `reach`, in its own process group.
 pub(super) fn spawn(mut command: Command, reach: Reach) -> io::Result<(Child, Confinement)> {
     let thread = std::thread::Builder::new().name("rethread-run".into()).spawn(move || {
         let confinement = confine(&reach)?;
@@ -56,17 +55,18 @@ pub(super) fn spawn(mut command: Command, reach: Reach) -> io::Result<(Child, Co
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm"];
 
-/// Restricts this thread, for good.
+/// Restricts this thread, permanently.
 #[cfg(target_os = "linux")]
 fn confine(reach: &Reach) -> io::Result<Confinement> {
     use landlock::{
         ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
         Scope, path_beneath_rules,
     };
-    // The latest whose rules are tested here. What an older kernel lacks of it is left out.
+    // The latest version whose rules are tested here. Rules that an older kernel lacks are left
+    // out.
     const KNOWN: ABI = ABI::V6;
     let all = AccessFs::from_all(KNOWN);
-    // A device made in the workspace would be a way around everything else.
+    // A device created in the workspace would circumvent everything else.
     let write = all & !(AccessFs::MakeBlock | AccessFs::MakeChar);
     let devices = DEVICES.iter().map(PathBuf::from);
     let writable = reach.writable.iter().cloned().chain(devices);

@@ -1,4 +1,4 @@
-//! `search_sessions`: what was said before.
+//! `search_sessions`: searches earlier conversations.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// The description of a hit; nothing if it is gone by now.
+    /// The description of a hit; `None` if it was deleted in the meantime.
     fn place(&mut self, hit: Hit) -> Done<Option<Place>> {
         if !self.headers.contains_key(&hit.place.session) {
             let session = match self.sessions.get(hit.place.session) {

@@ -1,7 +1,7 @@
-//! `todo`: the steps of a longer job, where everyone can see them.
+//! `todo`: shows the steps of a longer job.
 //!
-//! The list is what the latest call says, all of it. It is kept nowhere else: a call is an entry of
-//! the log like any other, so it is as durable as the log.
+//! The list is the complete content of the latest call. It is not stored elsewhere: a call is an
+//! entry of the log, so it is as durable as the log.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -10,7 +10,7 @@ use super::input::{arguments, schema};
 use super::limits::{TODO_CHARS_MAX, TODO_ITEMS_MAX};
 use super::{Site, Spec, Tool, ToolFailure};
 
-/// Keeps the list.
+/// Accepts the list.
 pub struct Todo;
 
 #[derive(Deserialize)]

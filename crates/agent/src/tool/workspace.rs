@@ -1,10 +1,10 @@
-//! The folder tools work in, and the only way they reach it.
+//! The workspace: the folder of the tools, and all access to it.
 //!
 //! The folder is opened once. Every path is resolved beneath that handle to a `RealPath`, on which
-//! the rules are checked: what belongs to the store of sessions is not for tools, and what runs by
-//! itself is not written. A real path is then opened one component at a time and no link is
-//! followed, so neither `..`, nor an absolute path, nor a symbolic link, nor a link that is swapped
-//! in at the worst moment leads outside, or around a rule.
+//! the rules are checked: tools do not access the session store, and do not write files that are
+//! run automatically. A real path is then opened one component at a time without following links,
+//! so neither `..`, an absolute path, a symbolic link, nor a link that is swapped in at the worst
+//! moment leads outside, or around a rule.
 
 use std::ffi::OsStr;
 use std::io::{self, Cursor, Read};
@@ -19,18 +19,18 @@ use super::ToolFailure;
 use super::limits::{BINARY_BYTES, FILE_BYTES_MAX};
 use crate::limits::PROJECT_FOLDERS_MAX;
 
-/// The folder tools work in.
+/// The folder of the tools.
 #[derive(Debug)]
 pub struct Workspace {
     dir: Dir,
-    /// Where it is, for the walker and for commands. Never opened for reading.
+    /// Its path, for the directory walker and for commands. It is never opened for reading.
     root: PathBuf,
     /// The path it was opened with, which may lead through links.
     given: PathBuf,
 }
 
-/// Where a path of a model really leads, below the workspace: no links, no `..`, nothing that
-/// belongs to the store of sessions. The workspace itself is `.`.
+/// The real target of a model's path, below the workspace: no links, no `..`, nothing of the
+/// session store. The workspace itself is `.`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RealPath(PathBuf);
 
@@ -48,7 +48,7 @@ impl From<RealPath> for PathBuf {
     }
 }
 
-/// A regular file inside the workspace, open at its beginning, that holds text.
+/// A regular text file inside the workspace, open at its beginning.
 pub(super) struct TextFile {
     head: Cursor<Vec<u8>>,
     rest: std::fs::File,
@@ -70,7 +70,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// When it is not there, or not a folder.
+    /// If it does not exist, or is not a folder.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Workspace> {
         let given = std::path::absolute(path.as_ref())?;
         let root = given.canonicalize()?;
@@ -83,8 +83,8 @@ impl Workspace {
         &self.root
     }
 
-    /// What a model's path means, relative to the workspace, links not yet followed. What is
-    /// plainly outside is refused here.
+    /// A model's path, relative to the workspace, before links are resolved. Paths that are plainly
+    /// outside are refused here.
     fn locate(&self, path: &str) -> Result<PathBuf, ToolFailure> {
         if path.trim().is_empty() {
             return Err(ToolFailure("the path is empty; `.` is the workspace itself".into()));
@@ -104,7 +104,7 @@ impl Workspace {
         Ok(if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean })
     }
 
-    /// Where a model's path really leads. The end of the path need not exist yet.
+    /// The real target of a model's path. The end of the path need not exist yet.
     pub(super) fn resolve(&self, path: &str) -> Result<RealPath, ToolFailure> {
         let path = self.locate(path)?;
         let mut missing: Vec<&OsStr> = Vec::new();
@@ -116,7 +116,7 @@ impl Workspace {
             match self.dir.canonicalize(there) {
                 Ok(real) => break real,
                 Err(error) => {
-                    // A link that leads nowhere is there, and so is a file that is not a folder.
+                    // A dangling link exists, and so does a file in place of a folder.
                     let gone = error.kind() == io::ErrorKind::NotFound
                         && self.dir.symlink_metadata(there).is_err();
                     match (gone, there.components().next_back(), there.parent()) {
@@ -139,7 +139,7 @@ impl Workspace {
         Ok(RealPath(if real.as_os_str().is_empty() { PathBuf::from(".") } else { real }))
     }
 
-    /// The same for a file that is to be written. What runs without anyone starting it is refused.
+    /// The same for a file to write. Files that are run automatically are refused.
     pub(super) fn resolve_for_writing(&self, path: &str) -> Result<RealPath, ToolFailure> {
         let real = self.resolve(path)?;
         match protected_part(&real) {
@@ -151,7 +151,7 @@ impl Workspace {
         }
     }
 
-    /// Why a person must agree to each change of a file: another program runs it by itself.
+    /// Why each change of a file needs consent: another program runs it automatically.
     pub(super) fn starts_by_itself(&self, path: &str) -> Option<String> {
         let real = self.resolve(path).ok()?;
         let part = real
@@ -162,12 +162,12 @@ impl Workspace {
         Some(format!("`{part}` is run or obeyed by other programs when they are next started"))
     }
 
-    /// Opens a folder. No link is followed, so it is the one the path says.
+    /// Opens a folder. No link is followed.
     pub(super) fn folder(&self, path: &RealPath) -> io::Result<Dir> {
         self.enter(path, |_, _, error| Err(error))
     }
 
-    /// Opens the folder of a file and gives the file's name; folders that are missing are made.
+    /// Opens the folder of a file and returns the file's name; missing folders are created.
     pub(super) fn folder_to_write<'p>(&self, path: &'p RealPath) -> io::Result<(Dir, &'p OsStr)> {
         let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
         let dir = self.enter(path.parent().unwrap_or(Path::new("")), |dir, name, error| {
@@ -182,7 +182,7 @@ impl Workspace {
         Ok((dir, name))
     }
 
-    /// Goes down into a folder, one component at a time; `otherwise` is asked where one cannot be
+    /// Descends into a folder, one component at a time; `otherwise` is called if one cannot be
     /// opened.
     fn enter(
         &self,
@@ -203,7 +203,7 @@ impl Workspace {
         Ok(dir)
     }
 
-    /// Opens a regular file, text or binary. Nothing here waits for a pipe's other end.
+    /// Opens a regular file, text or binary. This never waits for a pipe.
     pub(super) fn file(&self, path: &RealPath) -> Result<std::fs::File, ToolFailure> {
         let error = |error: io::Error| failed("read", path, &error);
         let Some(name) = path.file_name() else {
@@ -211,8 +211,8 @@ impl Workspace {
         };
         let dir = self.enter(path.parent().unwrap_or(Path::new("")), |_, _, error| Err(error));
         let dir = dir.map_err(error)?;
-        // Opening a device can do things, so it is looked at first; and because it may have been
-        // swapped since, what was opened is looked at again, without having waited for it.
+        // Opening a device can have effects, so the type is checked first; and because it may have
+        // been swapped since, the opened file is checked again, without blocking.
         regular(path, &dir.symlink_metadata(name).map_err(error)?.file_type())?;
         let file = open_beneath(&dir, name, OFlags::NONBLOCK | OFlags::NOCTTY).map_err(error)?;
         let file = cap_std::fs::File::from_std(file);
@@ -220,7 +220,7 @@ impl Workspace {
         Ok(file.into_std())
     }
 
-    /// Opens a file that holds text.
+    /// Opens a text file.
     pub(super) fn text_file(&self, path: &RealPath) -> Result<TextFile, ToolFailure> {
         let rest = self.file(path)?;
         let read = |error: io::Error| failed("read", path, &error);
@@ -234,7 +234,7 @@ impl Workspace {
         Ok(TextFile { head: Cursor::new(head), rest, size })
     }
 
-    /// The bytes of a text file that is not too large to be read whole.
+    /// The content of a text file that is not too large.
     pub(super) fn read(&self, path: &RealPath) -> Result<Vec<u8>, ToolFailure> {
         let file = self.text_file(path)?;
         let mut bytes = Vec::new();
@@ -247,8 +247,7 @@ impl Workspace {
         Ok(bytes)
     }
 
-    /// The first `max` bytes of a text file, and how many it has; none where there is no such file
-    /// in here.
+    /// The first `max` bytes of a text file, and its size; `None` if there is no such file inside.
     pub(crate) fn beginning(&self, path: &str, max: u64) -> Option<(Vec<u8>, u64)> {
         let file = self.text_file(&self.resolve(path).ok()?).ok()?;
         let (size, mut bytes) = (file.size, Vec::new());
@@ -256,8 +255,8 @@ impl Workspace {
         Some((bytes, size))
     }
 
-    /// The files below `base` that are neither hidden nor ignored, as paths from the workspace,
-    /// in the order of their paths.
+    /// The files below `base` that are neither hidden nor ignored, as paths relative to the
+    /// workspace, sorted.
     ///
     /// Ignore files are those of the workspace, also if it is not a git repository, and those above
     /// it up to the root of its repository. The walker reads folders by path, so what it finds is
@@ -310,14 +309,14 @@ impl Workspace {
         self.dir.symlink_metadata(&path.0).is_ok()
     }
 
-    /// Whether a regular file is exactly there, no link on the way.
+    /// Whether a regular file exists there, without links in its path.
     pub(super) fn is_file(&self, path: &RealPath) -> bool {
         let Some(name) = path.file_name() else { return false };
         let dir = self.enter(path.parent().unwrap_or(Path::new("")), |_, _, error| Err(error));
         dir.and_then(|dir| dir.symlink_metadata(name)).is_ok_and(|found| found.is_file())
     }
 
-    /// The folder or file a model wants searched: the workspace itself when it does not say.
+    /// The folder or file to search: the workspace itself by default.
     pub(super) fn base(&self, path: Option<&str>) -> Result<RealPath, ToolFailure> {
         let path = self.resolve(path.unwrap_or("."))?;
         if self.is_file(&path) {
@@ -333,25 +332,25 @@ impl Workspace {
     }
 }
 
-/// Opens something in a folder by its name, to be read, and not where it is a link.
+/// Opens an entry of a folder for reading, unless it is a link.
 fn open_beneath(dir: &Dir, name: &OsStr, flags: OFlags) -> io::Result<std::fs::File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | flags;
     Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?.into())
 }
 
-/// Whether a path without detours is what a store of sessions keeps in its directory: other
-/// people's sessions among them. A project's agents and commands are in a folder of that name as well.
+/// Whether a real path belongs to the directory of a session store, with other people's sessions. A
+/// project's agents and commands are in a folder of the same name.
 fn is_of_the_store(path: &Path) -> bool {
     let mut parts = path.components().map(Component::as_os_str);
     parts.any(|part| part.eq_ignore_ascii_case(".rethread"))
         && parts.next().is_none_or(|next| next != "agents" && next != "commands")
 }
 
-/// Folders, and files of that name, whose content runs or instructs an agent by itself: hooks and
-/// settings of version control start programs, and agents speak to models.
+/// Folders and files whose content is run or followed automatically: hooks and settings of version
+/// control start programs, and agents instruct models.
 const PROTECTED: [&str; 5] = [".git", ".hg", ".svn", ".jj", ".rethread"];
 
-/// The part of a path for which it is not written.
+/// The part of a path because of which it must not be written.
 fn protected_part(path: &Path) -> Option<&'static str> {
     let parts = path.components().map(Component::as_os_str);
     parts
@@ -360,8 +359,8 @@ fn protected_part(path: &Path) -> Option<&'static str> {
         .copied()
 }
 
-/// Files that other programs run, or load settings from that can run something, when a shell, an
-/// editor or another agent is next started in the folder; and folders of such files.
+/// Files that other programs run, or read settings from that can run something, when a shell, an
+/// editor or another agent is started in the folder; and folders of such files.
 const STARTS: [&str; 23] = [
     ".bash_login",
     ".bash_logout",
@@ -414,7 +413,7 @@ pub(super) fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Says what could not be done to a path, and why.
+/// An error for a path: the operation, and why it failed.
 pub(super) fn failed(action: &str, path: &Path, error: &io::Error) -> ToolFailure {
     let escaped = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
     match error.kind() {

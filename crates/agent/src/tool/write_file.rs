@@ -1,4 +1,4 @@
-//! `write_file`: a file with this content.
+//! `write_file`: writes a file.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -79,8 +79,8 @@ impl Tool for WriteFile {
     }
 }
 
-/// Puts `content` in the place of a file, so that nobody ever sees half of it. Returns whether
-/// the file is new; an old one keeps its mode.
+/// Replaces the content of a file atomically. Returns whether the file is new; an existing one
+/// keeps its mode.
 pub(super) fn replace(
     workspace: &Workspace,
     path: &RealPath,
@@ -95,8 +95,7 @@ pub(super) fn replace(
         return Err(ToolFailure(format!("`{}` is not a file", path.display())));
     }
     let (folder, name) = workspace.folder_to_write(path).map_err(error)?;
-    // From here on everything happens in one open folder: what is renamed around it is not our
-    // concern.
+    // From here on everything happens in one open folder, even if it is renamed.
     let mode = match folder.symlink_metadata(name) {
         Ok(old) if old.is_file() => Some(old.permissions()),
         Ok(_) => return Err(ToolFailure(format!("`{}` is not a file", path.display()))),
@@ -119,7 +118,7 @@ pub(super) fn replace(
         folder.rename(&temporary, &folder, name)
     })();
     written.map_err(|failure| {
-        // The first failure is the one to report; a leftover file is hidden.
+        // The first error is the one to report; a leftover file is hidden.
         folder.remove_file(&temporary).ok();
         error(failure)
     })?;

@@ -1,4 +1,4 @@
-//! What the offline model says. Everything it can ever say is here.
+//! The texts of the offline model: everything it can say is here.
 
 use rethread_core::summary::{self, FoundSummary};
 use rethread_core::{Message, Role};
@@ -7,7 +7,7 @@ use super::rank::Passage;
 use super::view::{Answer, Turn};
 use super::words::Keywords;
 
-/// How the closing line begins, whether long or short.
+/// How the closing line begins, in its long and its short form.
 pub(super) const NOTE_BEGINS: &str = "(offline";
 
 /// The closing line of a first answer.
@@ -17,10 +17,10 @@ const NOTE: &str = "(offline model: I search this folder and earlier sessions; s
 /// The closing line of later answers.
 const NOTE_SHORT: &str = "(offline)";
 
-/// How a line begins that names a source.
+/// How a line with a source begins.
 const SOURCE_BEGINS: &str = "— ";
 
-/// A second passage is quoted if it is worth this share of the first.
+/// A second passage is quoted if its score has at least this share of the first one's.
 const SECOND_SHARE: f64 = 0.5;
 
 /// Passages in one answer.
@@ -29,10 +29,10 @@ const PASSAGES: usize = 2;
 /// Files in a listing, and matches in a list. A screen each.
 const ROWS: usize = 40;
 
-/// Characters of a quoted line; what is longer is cut.
+/// Characters of a quoted line; longer ones are cut.
 const LINE_CHARS: usize = 400;
 
-/// Points of a summary that an acknowledgment names under each heading.
+/// Points of a summary that an acknowledgment mentions under each heading.
 const POINTS: usize = 4;
 
 /// The text under a heading of a summary that has no content.
@@ -68,7 +68,7 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// An answer with the closing line that belongs there, after these messages.
+/// An answer with the closing line that fits after these messages.
 pub(super) fn noted(text: &str, earlier: &[Message]) -> String {
     let is_known = earlier.iter().any(|message| {
         message.role == Role::Assistant && message.plain_text().contains(NOTE_BEGINS)
@@ -108,7 +108,7 @@ pub(super) fn no_file(path: &str) -> String {
     )
 }
 
-/// What a session that continues from a summary is answered.
+/// The answer in a session that continues from a summary.
 pub(super) fn restored(prompt: &str) -> String {
     let FoundSummary::Summary(summary) = summary::find(prompt) else {
         return "There is no summary in this that I can read. I am ready to continue all the same."
@@ -156,7 +156,7 @@ pub(super) fn file(answer: &Answer<'_>) -> String {
     format!("This is `{path}`:\n\n{fence}\n{text}\n{fence}")
 }
 
-/// Every place where a text is.
+/// All places where a text occurs.
 pub(super) fn matches(wanted: &str, turn: &Turn<'_>) -> String {
     let mut rows = Vec::new();
     for found in turn.of("grep").chain(turn.of("search_sessions")).flat_map(Answer::found) {
@@ -202,8 +202,8 @@ pub(super) fn custom((manifest, command): (&str, &str)) -> String {
     format!("There is a `{manifest}`, so `{command}` should do it.")
 }
 
-/// Quotes the best passages, after what is customary, where that is known; `more` of them, where
-/// some were quoted before.
+/// Quotes the best passages, after the customary command, if one is known; `more` of them, if some
+/// were quoted before.
 pub(super) fn passages(
     passages: &[Passage],
     keywords: &Keywords,

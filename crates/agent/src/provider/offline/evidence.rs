@@ -1,4 +1,4 @@
-//! What the tools have found so far.
+//! The evidence that the tools have found so far.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +14,32 @@ use super::words::{Keywords, Word};
 pub(super) struct Evidence {
     /// Lines of files, by path and number.
     pub(super) files: BTreeMap<String, BTreeMap<u64, String>>,
-    /// What was said in sessions.
+    /// Messages in sessions.
     pub(super) said: Vec<PastMessage>,
-    /// How much each word counts: rare ones more.
+    /// The weight of each word: rare ones weigh more.
     pub(super) weights: Vec<f64>,
-    /// Finds the question itself.
+    /// Matches the question itself.
     echo: Option<Query>,
 }
 
-/// Something said in a session.
+/// A message in a session.
 pub(super) struct PastMessage {
     /// The session's name.
     pub(super) session: String,
     /// The entry.
     pub(super) seq: u64,
-    /// What `recall` takes.
+    /// Its reference for `recall`.
     pub(super) reference: String,
     /// A snippet, or all of it.
     pub(super) text: String,
-    /// The user said it, so that a reply follows.
+    /// It is from the user, so that a reply follows.
     pub(super) by_user: bool,
-    /// What it follows, where that was found and this was not.
+    /// The message before it, if that was found and this was not.
     pub(super) follows: Option<String>,
 }
 
 impl PastMessage {
-    /// Whether it asks something.
+    /// Whether it is a question.
     pub(super) fn asks(&self) -> bool {
         self.text.trim_end().ends_with('?')
     }
@@ -52,7 +52,7 @@ impl PastMessage {
 }
 
 impl Evidence {
-    /// Gathers what the tools of this turn answered.
+    /// Collects the results of this turn's tools.
     pub(super) fn of(turn: &Turn<'_>, keywords: &Keywords) -> Evidence {
         let mut evidence = Evidence {
             files: BTreeMap::new(),
@@ -64,7 +64,7 @@ impl Evidence {
         turn.of("search_sessions").for_each(|answer| evidence.hits(answer));
         evidence.weigh(keywords);
         for path in turn.of("glob").flat_map(Answer::paths) {
-            // A file that is called so is worth a look from its beginning.
+            // A file with this name is worth reading from its beginning.
             evidence.files.entry(path).or_default().entry(1).or_default();
         }
         turn.of("read_file").for_each(|answer| evidence.window(answer));
@@ -89,8 +89,7 @@ impl Evidence {
             if let (Some(session), Some(seq), Some(reference), Some(text)) =
                 (text("session"), found["seq"].as_u64(), text("ref"), text("text"))
                 && !self.said.iter().any(|said| said.reference == reference)
-                // What tools answered, and what this model said, is found elsewhere and quoted from
-                // there.
+                // Tool results, and earlier answers of this model, are quoted from their sources.
                 && !matches!(found["role"].as_str(), Some("tool"))
                 && !text.contains(NOTE_BEGINS)
             {
@@ -156,7 +155,7 @@ impl Evidence {
         self.echo.as_ref().is_some_and(|echo| echo.matches(line))
     }
 
-    /// Forgets what was quoted before.
+    /// Removes what was quoted before.
     pub(super) fn leave_out(&mut self, shown: &[Source]) {
         for source in shown {
             match source {
@@ -174,13 +173,13 @@ impl Evidence {
     }
 }
 
-/// Finds a question word for word, if it has enough words to be distinctive.
+/// Matches a question verbatim, if it has enough words to be distinctive.
 fn echo(question: &str) -> Option<Query> {
     let query = Query::new(&format!("\"{}\"", question.replace('"', " "))).ok()?;
     (query.terms().len() > 2).then_some(query)
 }
 
-/// Whether a text is what a tool was asked, or JSON it answered, rather than what someone said.
+/// Whether a text is a call or JSON from a tool, rather than a message.
 fn is_call(text: &str) -> bool {
     let name = text.find('{').map_or(text, |open| &text[..open]);
     let name = name.strip_suffix(' ').unwrap_or(name);

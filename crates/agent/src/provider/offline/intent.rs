@@ -1,4 +1,4 @@
-//! What the user wants, as far as the words show it.
+//! What the user wants, guessed from the words.
 
 use rethread_core::{Message, Role};
 
@@ -11,7 +11,7 @@ use super::words::among;
 pub(super) enum Intent {
     /// To continue from the summary in the text.
     Restore,
-    /// Something that is always answered the same.
+    /// Something with a fixed answer.
     Said(&'static str),
     /// The files in a folder.
     List(String),
@@ -27,11 +27,11 @@ pub(super) enum Intent {
 /// Something to look up.
 #[derive(Debug, PartialEq)]
 pub(super) struct Question {
-    /// What is asked.
+    /// The question.
     pub(super) text: String,
-    /// What was quoted already, when more is wanted.
+    /// What was already quoted, if the user wants more.
     pub(super) shown: Vec<Source>,
-    /// It is one of those that projects answer for newcomers.
+    /// It is a typical question of newcomers.
     pub(super) is_newcomers: bool,
 }
 
@@ -51,7 +51,7 @@ const SUMMARY: &str = "Generate a progressive session summary:";
 /// Words in a text to find; longer ones are a question.
 const FIND_WORDS_MAX: usize = 4;
 
-/// Works out what the user wants.
+/// Guesses what the user wants.
 pub(super) fn of(text: &str, earlier: &[Message]) -> Intent {
     if text.starts_with(RESTORATION) {
         return Intent::Restore;
@@ -59,7 +59,7 @@ pub(super) fn of(text: &str, earlier: &[Message]) -> Intent {
     if text.starts_with(SUMMARY) {
         return Intent::Said(NO_SUMMARY);
     }
-    // A file that goes with the question, as `@file`, is that file.
+    // A file attached with `@file` is that file.
     let words: Vec<&str> =
         text.split(' ').map(|word| word.strip_prefix('@').unwrap_or(word)).collect();
     let text = words.join(" ");
@@ -107,7 +107,7 @@ fn is_one_of(list: &str, text: &str) -> bool {
     list.split(", ").any(|known| known == text)
 }
 
-/// The question before, without what was quoted for it.
+/// The previous question, without what was quoted for it.
 fn more(earlier: &[Message]) -> Intent {
     let mut shown = Vec::new();
     for message in earlier.iter().rev() {

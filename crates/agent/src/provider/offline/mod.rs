@@ -1,9 +1,9 @@
-//! The model for those who have none yet: no network, no key, always the same answer.
+//! The offline model: no network, no key, always the same answer.
 //!
-//! It answers as a model would, through the same loop and the same tools: it looks at the messages
-//! and the tools it is offered, and replies with calls or with a text. It understands nothing; it
-//! picks the words of a question, searches files and earlier sessions for them, reads around the
-//! best places, and quotes them with their sources. It says so, too.
+//! It works like a model, through the same loop and the same tools: it reads the messages and the
+//! tools it is offered, and replies with calls or with text. It understands nothing; it picks the
+//! words of a question, searches files and earlier sessions for them, reads around the best places,
+//! and quotes them with their sources. Its answers say so.
 
 mod answer;
 mod evidence;
@@ -28,16 +28,16 @@ use words::Keywords;
 /// The name of the model in logs.
 pub const MODEL: &str = "offline/offline";
 
-/// Matches asked of one search. More would not fit into the 4,000 characters of a result that
+/// Matches requested from one search. More would not fit into the 4,000 characters of a result that
 /// a context keeps.
 const MATCHES: u64 = 20;
 
-/// Files that answer no question, and would crowd out those that do; instructions for models are full
-/// of what people ask about.
+/// Files that answer no question, and would crowd out those that do; instructions for models are
+/// full of what people ask about.
 const NOT_THESE: &str =
     "!{*.lock,*-lock.*,*.min.*,*.svg,*.map,AGENTS.md,CLAUDE.md,**/agents/**/*.md}";
 
-/// Words that are searched one by one; further ones count where they are seen.
+/// Words that are searched one by one; further ones only count where they are found.
 const WORDS_SEARCHED: usize = 4;
 
 /// Searches of earlier sessions.
@@ -50,7 +50,7 @@ const PLACES_READ: usize = 3;
 const LINES_READ: u64 = 40;
 const LINES_BEFORE: u64 = 12;
 
-/// Characters of what was said. They fit into a result, with the line that says where to continue.
+/// Characters of a message. They fit into a result, with the line that says where to continue.
 const RECALL_CHARS: u64 = 3_500;
 
 /// Lines of a file that was asked for by name.
@@ -60,7 +60,7 @@ const LINES_SHOWN: u64 = 60;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offline;
 
-/// What a reply does: use tools, or say something.
+/// What a reply does: call tools, or say something.
 enum Step {
     Call(Vec<(&'static str, Value)>),
     Say(String),
@@ -92,7 +92,7 @@ impl Provider for Offline {
     }
 }
 
-/// What to do next, from what the conversation looks like.
+/// Decides what to do next, from the conversation.
 fn next(request: &Request<'_>) -> Step {
     let Some(turn) = Turn::current(request.messages) else {
         return Step::Say(answer::noted(answer::HELP, &[]));
@@ -117,7 +117,7 @@ fn next(request: &Request<'_>) -> Step {
 struct Tools<'a>(&'a Request<'a>);
 
 impl Tools<'_> {
-    /// Those of the calls that can be made; without any there is no step.
+    /// Those of the calls that can be made; `None` if there are none.
     fn step(&self, mut calls: Vec<(&'static str, Value)>) -> Option<Step> {
         calls.retain(|(name, _)| self.0.tools.iter().any(|tool| tool.name == *name));
         (!calls.is_empty()).then_some(Step::Call(calls))
@@ -136,7 +136,7 @@ fn list(path: &str, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     }
 }
 
-/// Reads a file; where it is not at that path, looks for one of that name first.
+/// Reads a file; if it is not at that path, searches for one with that name first.
 fn read(path: &str, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     let read = |path: &str| vec![("read_file", json!({"path": path, "limit": LINES_SHOWN}))];
     let Some(last) = turn.answers.last() else { return tools.first(read(path)) };
@@ -183,7 +183,7 @@ fn about(turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
 }
 
 /// Searches, reads around the best places, and quotes the best of what was read. A newcomer's
-/// question is searched for first where projects usually answer it, and then everywhere.
+/// question is searched first where projects usually answer it, and then everywhere.
 fn look_up(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     let keywords = Keywords::of(&question.text);
     if keywords.words.is_empty() && keywords.phrases.is_empty() {
@@ -237,7 +237,7 @@ fn searches(keywords: &Keywords, files: &str) -> Vec<(&'static str, Value)> {
     calls
 }
 
-/// What to look at more closely: the best places.
+/// The best places, to be read more closely.
 fn looks(evidence: &Evidence, keywords: &Keywords) -> Vec<(&'static str, Value)> {
     let mut calls = Vec::new();
     for place in rank::places(evidence, keywords).into_iter().take(PLACES_READ) {
@@ -258,7 +258,7 @@ fn looks(evidence: &Evidence, keywords: &Keywords) -> Vec<(&'static str, Value)>
     calls
 }
 
-/// A number that no other point of this conversation has.
+/// A number that is unique in this conversation.
 fn fingerprint(messages: &[Message]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     for message in messages {

@@ -1,8 +1,7 @@
-//! The first questions of somebody who is new to a folder: what is this, and how is it built, run and
-//! tested?
+//! Typical first questions about a folder: what is this, and how is it built, run and tested?
 //!
-//! A project answers them in its README, its notes for contributors and its manifest, so they are
-//! looked up there and nowhere else. Elsewhere the same words mean something else.
+//! A project answers them in its README, its notes for contributors and its manifest, so only those
+//! are searched. Elsewhere the same words mean something else.
 
 use super::answer::Source;
 use super::evidence::Evidence;
@@ -15,7 +14,7 @@ pub(super) const FILES: &str = "./{README*,Readme*,readme*,CONTRIBUTING*,Contrib
     HACKING*,DEVELOPMENT*,Cargo.toml,package.json,pyproject.toml,setup.cfg,go.mod,Makefile,makefile,\
     justfile,Justfile,CMakeLists.txt,composer.json,Gemfile,pom.xml,build.gradle*,mix.exs}";
 
-/// Finds what a manifest says its project is.
+/// Matches the description in a manifest.
 pub(super) const DESCRIPTION: &str = r#"^\s*(description\s*=|"description"\s*:)"#;
 
 /// Lines of a README that are looked at, and those of them that are quoted.
@@ -30,7 +29,7 @@ const PROJECT: &str = "project repo repository code codebase program tool app ap
 const TASKS: &str = "run test tests build compile install start launch set setup develop \
     contribute deploy execute suite unit integration server dev locally command commands dependencies";
 
-/// What a manifest means to those who know its kind: how to test, to run and to build.
+/// The customary commands for each kind of manifest: to test, to run and to build.
 const CUSTOMS: [(&str, [&str; 3]); 3] = [
     ("Cargo.toml", ["cargo test", "cargo run", "cargo build"]),
     ("go.mod", ["go test ./...", "go run .", "go build ./..."]),
@@ -42,12 +41,12 @@ pub(super) fn asks_what(question: &str) -> bool {
     is_made_of(question, "what what's tell describe explain", &[PROJECT])
 }
 
-/// Whether this asks how something is done that people do with any project.
+/// Whether this asks how to do something that people do with any project.
 pub(super) fn asks_how(question: &str) -> bool {
     is_made_of(question, "how what what's", &[TASKS, PROJECT]) && !asks_what(question)
 }
 
-/// Whether a question begins with one of these words, and has no others than these to look for.
+/// Whether a question begins with one of these words, and has no other words to search for.
 fn is_made_of(question: &str, begins: &str, lists: &[&str]) -> bool {
     let words = Keywords::of(question).words;
     let is_known = |word: &Word| lists.iter().any(|list| among(list, &word.text));
@@ -80,7 +79,7 @@ pub(super) fn introduction(evidence: &Evidence) -> Vec<Passage> {
     passages
 }
 
-/// How many lines belong to the first part of a README: its title and what is said before the next
+/// How many lines belong to the first part of a README: its title and the text before the next
 /// heading, up to the end of a paragraph.
 fn first_part(lines: &[(u64, &String)]) -> usize {
     let is_heading = |line: &str| line.starts_with('#');
@@ -95,7 +94,7 @@ fn first_part(lines: &[(u64, &String)]) -> usize {
     lines[..end].iter().rposition(|(_, line)| !is_blank(line)).map_or(0, |last| last + 1)
 }
 
-/// Whether a line shows something and says nothing: badges, pictures, comments, HTML.
+/// Whether a line has no text: badges, pictures, comments, HTML.
 fn is_ornament(line: &str) -> bool {
     let line = line.trim_start();
     ["[![", "![", "<", "---", "==="].iter().any(|begin| line.starts_with(begin))
@@ -113,7 +112,8 @@ pub(super) fn is_answered(turn: &Turn<'_>) -> bool {
     there.into_iter().any(|answer| !answer.found().is_empty())
 }
 
-/// What people do with a project of this kind, where nothing says so: the manifest and the command.
+/// The customary command in a project of this kind, if nothing else was found: the manifest and the
+/// command.
 pub(super) fn custom(turn: &Turn<'_>) -> Option<(&'static str, &'static str)> {
     let files: Vec<String> = files(turn).collect();
     let (manifest, commands) =

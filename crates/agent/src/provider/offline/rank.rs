@@ -1,7 +1,7 @@
-//! Which places are most likely to hold the answer.
+//! Ranks places by how likely they are to contain the answer.
 //!
 //! A place scores by the words near it: rare words more than common ones, near ones more than far
-//! ones, all together more than each alone. Headings count a little extra.
+//! ones, all together more than each alone. Headings get a small bonus.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use super::answer::Source;
 use super::evidence::{Evidence, PastMessage};
 use super::words::{Keywords, Word};
 
-/// Lines of a passage that is quoted.
+/// Lines of a quoted passage.
 pub(super) const PASSAGE_LINES: u64 = 12;
 
-/// Lines between two places that are looked at separately.
+/// Lines between two places that are scored separately.
 const PLACES_APART: u64 = 20;
 
-/// Lines at which a word counts half as much as on the line itself.
+/// The distance in lines at which a word counts half.
 const HALF_AT_LINES: f64 = 6.0;
 
-/// How much a word in the path counts.
+/// The weight of a word in the path.
 const IN_PATH: f64 = 0.4;
 
-/// What a quoted phrase is worth: more than all words of most questions.
+/// The score of a quoted phrase: more than all words of most questions.
 const PHRASE: f64 = 3.0;
 
-/// What was said counts a little less than what is written, except where it is asked for.
+/// Messages count a little less than files, unless they are asked for.
 const SAID: f64 = 0.8;
 const SAID_WANTED: f64 = 1.3;
 
-/// What a question counts, and the reply to it.
+/// The weight of a question, and of the reply to it.
 const QUESTION_SHARE: f64 = 0.6;
 const REPLY_SHARE: f64 = 0.9;
 
@@ -59,7 +59,7 @@ pub(super) fn places(evidence: &Evidence, keywords: &Keywords) -> Vec<FilePlace>
     apart(all, PLACES_APART)
 }
 
-/// What was said, best first.
+/// Messages, best first.
 pub(super) fn said<'e>(evidence: &'e Evidence, keywords: &Keywords) -> Vec<(f64, &'e PastMessage)> {
     let mut all: Vec<(f64, &PastMessage)> = evidence
         .said
@@ -140,14 +140,14 @@ fn scored(
     places
 }
 
-/// The sum, the more so the more words have a share in it.
+/// The sum, weighted by how many words contribute to it.
 fn together(values: &[f64]) -> f64 {
     let there = values.iter().filter(|value| **value > 0.0).count();
     let share = there as f64 / values.len().max(1) as f64;
     values.iter().sum::<f64>() * (0.4 + 0.6 * share)
 }
 
-/// What something said is worth. A question is not an answer: what follows it is.
+/// The score of a message. A question is not an answer: what follows it is.
 fn score_said(said: &PastMessage, evidence: &Evidence, keywords: &Keywords) -> f64 {
     let own = words_of(said, evidence, keywords);
     let asked = said.follows.as_ref().and_then(|reference| {
@@ -170,7 +170,7 @@ fn words_of(said: &PastMessage, evidence: &Evidence, keywords: &Keywords) -> f64
     together(&values) + phrase
 }
 
-/// What kind of file it is: prose explains, and a test only mentions.
+/// The weight of a file by its kind: prose explains, and a test only mentions.
 fn of_kind(path: &str) -> f64 {
     let is_test = path.split(['/', '.', '_', '-']).any(|part| matches!(part, "test" | "tests"));
     let is_prose = [".md", ".txt", ".rst", ".adoc", ".org"].iter().any(|end| path.ends_with(end));
@@ -202,7 +202,7 @@ fn apart(mut all: Vec<FilePlace>, distance: u64) -> Vec<FilePlace> {
 }
 
 /// The lines around one that belong together: its paragraph with the heading above, or its section
-/// where it is a heading, extended as long as further words follow; twelve lines at most.
+/// if it is a heading, extended as long as further words follow; twelve lines at most.
 fn extent(lines: &BTreeMap<u64, String>, center: u64, keywords: &Keywords) -> (u64, u64) {
     let text = |line: u64| lines.get(&line).map(|text| text.trim_end());
     let blank = |line: u64| text(line).is_none_or(str::is_empty);
@@ -220,8 +220,8 @@ fn extent(lines: &BTreeMap<u64, String>, center: u64, keywords: &Keywords) -> (u
     let appears =
         |word: &Word| (first..=end).find(|line| text(*line).is_some_and(|text| word.is_in(text)));
     let needed = keywords.words.iter().filter_map(appears).max().unwrap_or(center);
-    // A paragraph ends at an empty line, unless so little of it was shown that what follows is
-    // needed to understand it; a section at the next heading.
+    // A paragraph ends at an empty line, unless so little of it was shown that the next is needed
+    // to understand it; a section ends at the next heading.
     let is_end = |last: &u64| {
         let told = || (first..=*last).any(|line| !blank(line) && !heading(line));
         let ends = blank(last + 1) && !heading(center) && last - first >= 3;

@@ -1,4 +1,4 @@
-//! The current turn, as the context shows it: the question, and what tools answered so far.
+//! The current turn, as the context shows it: the question, and the results so far.
 
 use rethread_core::Message;
 use serde_json::Value;
@@ -7,23 +7,23 @@ use crate::tool::without_numbers;
 
 /// The current turn.
 pub(super) struct Turn<'a> {
-    /// What the user said last.
+    /// The user's last message.
     pub(super) question: &'a str,
     /// The messages before that.
     pub(super) earlier: &'a [Message],
     /// Replies with calls since.
     pub(super) rounds: usize,
-    /// What the tools answered, in order.
+    /// The results, in order.
     pub(super) answers: Vec<Answer<'a>>,
 }
 
-/// What a tool answered.
+/// A result of a tool.
 pub(super) struct Answer<'a> {
     /// The tool.
     pub(super) tool: &'a str,
-    /// What it was asked.
+    /// Its input.
     pub(super) input: Value,
-    /// Its answer, which may have been truncated.
+    /// Its text, which may have been truncated.
     pub(super) text: String,
     /// It failed.
     pub(super) failed: bool,
@@ -59,14 +59,14 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// What a tool answered, where it did not fail.
+    /// A result, if the tool did not fail.
     pub(super) fn of<'t>(&'t self, tool: &'t str) -> impl Iterator<Item = &'t Answer<'a>> {
         self.answers.iter().filter(move |answer| answer.tool == tool && !answer.failed)
     }
 }
 
 impl Answer<'_> {
-    /// What is in its list, as far as that arrived whole.
+    /// The items of its list that are complete.
     pub(super) fn found(&self) -> Vec<Value> {
         let list = self.text.split_once('[').map_or("", |(_, list)| list);
         let (mut found, mut rest) = (Vec::new(), list);
@@ -86,13 +86,13 @@ impl Answer<'_> {
         paths.filter_map(|path| path.as_str().map(str::to_owned)).collect()
     }
 
-    /// Whether there was more than arrived.
+    /// Whether it was truncated.
     pub(super) fn partial(&self) -> bool {
         serde_json::from_str::<Value>(&self.text)
             .map_or(true, |value| value["more"] == Value::Bool(true))
     }
 
-    /// An argument it was given.
+    /// An argument of the call.
     pub(super) fn asked(&self, name: &str) -> &str {
         self.input[name].as_str().unwrap_or_default()
     }

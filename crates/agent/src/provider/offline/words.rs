@@ -1,8 +1,8 @@
-//! The words of a question that are worth looking for.
+//! The words of a question that are worth searching for.
 
 use regex::Regex;
 
-/// Words that say nothing about what is asked.
+/// Stop words.
 const STOP: &str = "a about above after again all also am an and any are as at be because been before being \
     below between both but by can cannot could did do does doing down during each every few \
     for from further get gets give given go goes got had has have having he her here hers him \
@@ -16,30 +16,30 @@ const STOP: &str = "a about above after again all also am an and any are as at b
     explain describe happen happens happened work works come comes mean means long often \
     reason";
 
-/// Words that ask for what was said before, and are not themselves looked for.
+/// Words that ask for earlier conversations, and are not searched for themselves.
 const PAST: &str = "decide decided decision decisions agree agreed choose chose chosen settle \
     settled discuss discussed discussion talked conclude concluded conclusion pick picked remember \
     earlier previously yesterday ago last previous said";
 
-/// Letters a word needs to be shortened to its stem, and those that must be left.
+/// Letters a word needs to be stemmed, and those that must be left.
 const STEM_MIN: usize = 4;
 
-/// Letters of a stem that is recognised inside of other words.
+/// Letters a stem needs to match inside of other words.
 const INSIDE_MIN: usize = 6;
 
-/// What words end in.
+/// Suffixes.
 const ENDINGS: [&str; 18] = [
     "ications", "ication", "ations", "ation", "ings", "ing", "ers", "ies", "ied", "ions", "ion",
     "er", "es", "ed", "s", "y", "e", "or",
 ];
 
-/// Words looked for in one question. What is longer is a text, not a question.
+/// Words of one question that are searched for. Longer texts are not questions.
 const WORDS_MAX: usize = 8;
 
-/// Characters of a question that are looked at. What is longer was pasted.
+/// Characters of a question that are considered. Longer ones were pasted.
 const QUESTION_CHARS_MAX: usize = 4_000;
 
-/// Characters of a word. What is longer is data.
+/// Characters of a word. Longer ones are data.
 const WORD_CHARS_MAX: usize = 60;
 
 /// Whether a word is in a list, in which spaces separate them.
@@ -47,13 +47,13 @@ pub(super) fn among(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|known| known == word)
 }
 
-/// A word, and how to recognise it.
+/// A word, and how to match it.
 pub(super) struct Word {
     /// As it was written, in lowercase.
     pub(super) text: String,
     stem: String,
     regex: Regex,
-    /// It looks like a name of something and is taken as it is.
+    /// It looks like an identifier and is used as it is.
     pub(super) exact: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Keywords {
     pub(super) words: Vec<Word>,
     /// Phrases of several words that were in quotes.
     pub(super) phrases: Vec<Word>,
-    /// It asks for what was said before.
+    /// It asks for earlier conversations.
     pub(super) past: bool,
 }
 
@@ -73,8 +73,8 @@ impl Word {
         Word::new(text, text.to_lowercase(), &pattern, true)
     }
 
-    /// Fits the word and what is made from it: at the beginning of a word, after an underscore, or
-    /// where a capital begins a part of a name. A long word may match inside others (`duplicate` in
+    /// Matches the word and its derivatives: at the beginning of a word, after an underscore, or at
+    /// a capital inside a name. A long word may match inside others (`duplicate` in
     /// `deduplication`).
     fn stemmed(text: &str) -> Option<Word> {
         let stem = stem(&text.to_lowercase());
@@ -111,7 +111,7 @@ impl Word {
     }
 }
 
-/// A word with a capital first, where it begins with a letter of ASCII.
+/// A word with a capital first, if it begins with an ASCII letter.
 fn capitalised(word: &str) -> String {
     let mut word = word.to_owned();
     if let Some(first) = word.get_mut(..1) {
@@ -120,7 +120,7 @@ fn capitalised(word: &str) -> String {
     word
 }
 
-/// What is left of a word without its ending.
+/// The stem of a word.
 pub(super) fn stem(word: &str) -> String {
     if !word.is_ascii() {
         return word.into();
@@ -173,9 +173,9 @@ impl Keywords {
             self.past = true;
             return;
         }
-        // A small word with a capital in the middle of a sentence is a name, such as the month.
+        // A stop word with a capital in the middle of a sentence is a name, such as the month.
         let name = !first && bare.starts_with(char::is_uppercase);
-        // What is contracted (`don't`, `we'll`) says nothing, either.
+        // Contractions (`don't`, `we'll`) are stop words too.
         let is_small = among(STOP, &lower) && !name || lower.contains('\'');
         if bare.chars().count() < 2 || is_small {
             return;
@@ -198,14 +198,14 @@ impl Keywords {
         }
     }
 
-    /// The words, the longest first: they tend to be the rare ones.
+    /// The words, the longest first: they tend to be rare.
     pub(super) fn by_length(&self) -> impl Iterator<Item = &Word> {
         let mut words: Vec<&Word> = self.words.iter().collect();
         words.sort_by_key(|word| std::cmp::Reverse((word.exact, word.stem.len())));
         words.into_iter()
     }
 
-    /// Finds lines that contain two of the words.
+    /// Matches lines that contain two of the words.
     pub(super) fn pairs(&self) -> Option<String> {
         let words: Vec<&Word> = self.by_length().take(5).collect();
         let mut pairs = Vec::new();
@@ -218,7 +218,7 @@ impl Keywords {
         (!pairs.is_empty()).then(|| pairs.join("|"))
     }
 
-    /// Fits files that have one of the words in their path.
+    /// Matches files that have one of the words in their path.
     pub(super) fn file_names(&self) -> String {
         let mut stems = Vec::new();
         for word in &self.words {
@@ -230,7 +230,7 @@ impl Keywords {
         format!("**/*{{{}}}*", stems.join(","))
     }
 
-    /// What to search earlier sessions for, from all words to single ones, in all their forms.
+    /// Queries for earlier sessions, from all words to single ones, in all their forms.
     pub(super) fn queries(&self) -> Vec<String> {
         let words: Vec<String> = self.by_length().map(Word::query).collect();
         let mut queries: Vec<String> = self.phrases.iter().map(Word::query).collect();
@@ -248,7 +248,7 @@ impl Keywords {
     }
 }
 
-/// Whether a word looks like something from code: an identifier, a path, a version.
+/// Whether a word looks like code: an identifier, a path, a version.
 fn names_something(word: &str) -> bool {
     let inner_capital =
         word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase);

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line, as clap types.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// The first flag of the chat that was typed: it means nothing beside a command.
+    /// The first flag of the chat that was given: these are not allowed with a command.
     pub(crate) fn typed(&self) -> Option<&'static str> {
         [
             (self.go_on, "--continue"),
@@ -110,7 +110,7 @@ impl Talk {
     }
 }
 
-/// Options of every command.
+/// Global options.
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
@@ -134,7 +134,7 @@ pub(crate) struct Global {
     pub(crate) json: bool,
 }
 
-/// The verbs.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List sessions, newest first
@@ -281,7 +281,7 @@ pub(crate) struct Import {
     pub(crate) verbose: bool,
 }
 
-/// A program whose places are known, by its name or by what people call it.
+/// A program whose session folders are known, by its name or a common alias.
 fn tool() -> impl TypedValueParser<Value = String> {
     let names = TOOLS.map(|name| match name {
         "claude-code" => PossibleValue::new(name).alias("claude"),
@@ -291,7 +291,7 @@ fn tool() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(names).map(full)
 }
 
-/// Programs whose places are known.
+/// Programs whose session folders are known.
 pub(crate) const TOOLS: [&str; 10] = [
     "claude-code",
     "codex",
@@ -330,7 +330,7 @@ pub(crate) struct Export {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Formats that are written.
+/// The formats for export.
 pub(crate) const FORMATS: [&str; 8] =
     ["markdown", "rethread", "openai", "anthropic", "magent", "agent", "telegram", "html"];
 const SERVE: &str =
@@ -416,7 +416,7 @@ pub(crate) struct Telegram {
     pub(crate) allow: Vec<Grant>,
 }
 
-/// An origin is a scheme and a host, and never everybody.
+/// An origin is a scheme and a host; wildcards are not allowed.
 fn origin(text: &str) -> Result<String, String> {
     let host = text.split_once("://").map(|(_, host)| host.trim_end_matches('/'));
     match host {
@@ -450,7 +450,7 @@ pub(crate) struct Agents {
     pub(crate) trust: bool,
 }
 
-/// Flags of `stats`. `--workspace` keeps to the sessions of a folder.
+/// Flags of `stats`. `--workspace` limits it to the sessions of a folder.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Stats {
     /// Session to count, with its messages and tools [default: all sessions]
@@ -473,7 +473,7 @@ fn by() -> impl TypedValueParser<Value = By> {
     })
 }
 
-/// What `stats` adds up by.
+/// How `stats` groups its totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Session,
@@ -484,7 +484,7 @@ pub(crate) enum By {
 impl By {
     const ALL: [By; 3] = [By::Session, By::Folder, By::Day];
 
-    /// The word for it.
+    /// Its name.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             By::Session => "session",
@@ -509,7 +509,7 @@ pub(crate) struct Several {
     pub(crate) sels: Vec<String>,
 }
 
-/// Sessions a list shows unless another number is asked for.
+/// Default number of sessions in a list.
 pub(crate) const LIST_ROWS: u32 = 20;
 
 /// Flags of `list`.
@@ -564,7 +564,7 @@ fn speaker() -> impl TypedValueParser<Value = Speaker> {
     })
 }
 
-/// Flags of `search`. `--workspace` keeps to the sessions of a folder.
+/// Flags of `search`. `--workspace` limits it to the sessions of a folder.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Search {
     /// Words to find. All must appear in the same message. `limit*` matches words that start with

@@ -1,7 +1,7 @@
 //! The command line as clap parses it, and as `--help` and the manual pages show it.
 //!
-//! Every command takes the global options, but only `rethread --help` describes them: the help of a
-//! command is about that command, and ends with one line that says where the others are.
+//! Every command accepts the global options, but only `rethread --help` describes them: the help of
+//! a command is about that command, and ends with one line that refers to the others.
 
 use clap::{Command, CommandFactory, FromArgMatches};
 
@@ -14,7 +14,7 @@ const GLOBAL_OPTIONS: &str =
 ///
 /// # Errors
 ///
-/// Misuse, `--help` and `--version`: the error prints what is to be shown.
+/// Wrong usage, `--help` and `--version`: the error prints the text to show.
 pub(crate) fn parse() -> Result<Args, clap::Error> {
     let mut matches = readable().try_get_matches()?;
     Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut readable()))
@@ -33,7 +33,7 @@ pub(crate) fn readable() -> Command {
         .filter(|arg| arg.is_global_set())
         .map(|arg| arg.clone().hide(true))
         .collect();
-    // clap hands a global option down only where none of this name is defined.
+    // clap passes a global option down only if the subcommand does not define one with this name.
     root.mut_subcommands(|command| point_to_global_options(command.args(&hidden)))
 }
 

@@ -1,7 +1,7 @@
 //! The configuration: defaults, then a file, then the environment, then flags.
 //!
-//! Every value remembers where it came from, because "why does it use that store?" is the first
-//! question anyone has.
+//! Every value remembers its origin, because "why does it use that store?" is the first question
+//! anyone has.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::args::Global;
 use crate::errors::Error;
 
-/// The most a configuration file may hold. It has a handful of lines.
+/// The maximum size of a configuration file. It has a handful of lines.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What a value looks like.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -28,7 +28,7 @@ enum Kind {
     List,
 }
 
-/// A setting there is.
+/// A setting.
 struct Known {
     name: &'static str,
     kind: Kind,
@@ -70,25 +70,25 @@ const SETTINGS: [Known; 27] = [
     known("telegram.clip_chars", Kind::Number, None),
 ];
 
-/// A value and where it came from. An empty value is one that nobody set.
+/// A value and its origin. An empty value means that it is not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) value: Value,
     pub(crate) origin: String,
 }
 
-/// What a setting is set to.
+/// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Value {
-    /// A text; numbers, and yes or no, as they are written.
+    /// A text; numbers and booleans as they are written.
     Text(String),
-    /// A list of texts, each of which may hold anything, commas too.
+    /// A list of texts, each of which may contain anything, commas too.
     List(Vec<String>),
 }
 
 impl Value {
-    /// Whether nobody set it.
+    /// Whether it is not set.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Value::Text(text) => text.is_empty(),
@@ -116,13 +116,13 @@ impl std::fmt::Display for Value {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     values: Vec<Setting>,
-    /// The file that was looked for, and whether it was there.
+    /// The path of the file, and whether it exists.
     pub(crate) file: (PathBuf, bool),
     /// The folder of the user's own agents.
     pub(crate) agents: PathBuf,
     /// The folder of the user's own commands.
     pub(crate) commands: PathBuf,
-    /// What the file says of models.
+    /// The models in the file.
     pub(crate) models: Models,
 }
 
@@ -194,17 +194,17 @@ impl Config {
         }
     }
 
-    /// A setting that may have no value.
+    /// A setting that may be unset.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|value| !value.is_empty())
     }
 
-    /// A setting that is on or off.
+    /// A boolean setting.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.text(name) == "true"
     }
 
-    /// A number, where one is set.
+    /// A number, if it is set.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.text(name).parse().ok()
     }
@@ -217,7 +217,7 @@ impl Config {
         }
     }
 
-    /// Takes over what a file, a variable or a flag says.
+    /// Applies a value from a file, a variable or a flag.
     fn set(&mut self, name: &str, value: Value, origin: String) {
         let index = SETTINGS.iter().position(|known| known.name == name);
         self.values[index.expect("settings are named in this file")] = Setting { value, origin };
@@ -228,7 +228,7 @@ impl Config {
         &self.values[index.expect("settings are named in this file")]
     }
 
-    /// Refuses values that mean nothing, before anything is done with them.
+    /// Rejects invalid values, before anything is done with them.
     fn check(&self) -> Result<(), Error> {
         for (known, setting) in SETTINGS.iter().zip(&self.values) {
             let value = match &setting.value {
@@ -253,7 +253,7 @@ impl Config {
                     self.list(known.name).iter().all(|path| home_folder_in(path).is_absolute())
                 }
                 ("run.env", _) => self.list(known.name).iter().all(|name| is_variable(name)),
-                // An empty path would be the folder the program was started in.
+                // An empty path would be the current folder.
                 ("telegram.roots", _) => self.list(known.name).iter().all(|root| !root.is_empty()),
                 ("rounds", _) if !value.is_empty() => matches!(value.parse(), Ok(1..=1_000)),
                 ("window", _) if !value.is_empty() => value.parse().is_ok_and(|n: u64| n >= 256),
@@ -300,7 +300,7 @@ impl Config {
     }
 }
 
-/// What a file says of one model: prices in dollars for a million tokens.
+/// A model in the file: prices in dollars per million tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelTable {
@@ -358,7 +358,7 @@ fn flat(table: toml::Table) -> Vec<(String, toml::Value)> {
     values
 }
 
-/// The value, or what it should have been.
+/// The value, or an error about its type.
 fn written(kind: Kind, value: toml::Value) -> Result<Value, &'static str> {
     match (kind, value) {
         (Kind::Text, toml::Value::String(text)) => Ok(Value::Text(text)),
@@ -382,7 +382,7 @@ fn written(kind: Kind, value: toml::Value) -> Result<Value, &'static str> {
     }
 }
 
-/// A path whose `~` at the beginning is the home folder.
+/// A path with `~` expanded.
 pub(crate) fn home_folder_in(path: &str) -> PathBuf {
     match (path.strip_prefix('~'), env("HOME")) {
         (Some(""), Some(home)) => home.into(),
@@ -391,22 +391,22 @@ pub(crate) fn home_folder_in(path: &str) -> PathBuf {
     }
 }
 
-/// Whether this can name variables: with a `*` at the end several.
+/// Whether this is a valid name of variables: with a `*` at the end, several.
 fn is_variable(name: &str) -> bool {
     let name = name.strip_suffix('*').unwrap_or(name);
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Whose sessions a person of this number means, as in `12345=local`.
+/// The owner for a user id, as in `12345=local`.
 pub(crate) fn owner_of(pair: &str) -> Option<(u64, Owner)> {
     let (id, owner) = pair.split_once('=')?;
     let owner = Owner::new(owner.trim()).ok()?;
-    // What the program keeps for itself is nobody's.
+    // Reserved owners belong to the program.
     let reserved = owner.as_str().starts_with("rethread:");
     Some((id.trim().parse().ok()?, owner)).filter(|_| !reserved)
 }
 
-/// A variable of the environment; an empty one is as good as none.
+/// An environment variable; an empty one counts as not set.
 pub(crate) fn env(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Every error a person can see, and every hint: what, which one, and what to do next.
+//! All errors and hints of the command line: what happened, to which object, and what to do next.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -17,68 +17,68 @@ use rethread_telegram::{ApiError, BotError};
 
 use crate::out::{clean, columns, count, json_note, note, plural, wrapped};
 
-/// What can go wrong at the command line.
+/// The errors of the command line.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// A verb failed.
     Verb(sessions::Error),
     /// The store could not be opened.
     Connect(ConnectError),
-    /// The URL of a store that could be taken for two places, or for none.
+    /// An ambiguous or unsupported URL of a store.
     BadPlace { url: String, hint: String },
     /// A line of standard input is not a message.
     Line { number: u64, what: String },
-    /// A line failed for a reason of its own; the lines before it are stored, unless it is a batch.
+    /// A line failed for a specific reason; the lines before it are stored, unless it is a batch.
     AtLine { number: u64, source: sessions::Error },
-    /// A line is longer than any message may be.
+    /// A line is too long.
     LongLine { number: u64 },
-    /// No key of this name points anywhere.
+    /// The key is not bound.
     NoKey { key: String },
-    /// Someone stopped a message while it waited for another turn.
+    /// A message was cancelled while it waited for another turn.
     NotSent,
     /// Standard input had no message.
     NoInput,
-    /// Nobody said yes.
+    /// The user did not confirm.
     NotConfirmed,
-    /// What may mean another session tomorrow is not enough to erase one.
+    /// A selector that may mean another session tomorrow is not enough to erase one.
     NotExact { sel: String, name: String },
-    /// A folder that is not there.
+    /// A folder does not exist.
     NoFolder { path: PathBuf },
-    /// A store to copy from that is not there.
+    /// A store to copy from does not exist.
     NotThere { place: String },
-    /// There is no home folder to keep things in.
+    /// There is no home folder.
     NoHome,
-    /// The configuration file is wrong.
+    /// The configuration file is invalid.
     BadConfig { path: PathBuf, what: String },
-    /// A setting has a value that means nothing.
+    /// A setting has an invalid value.
     BadSetting { name: &'static str, value: String, origin: String },
-    /// A flag of the chat beside a command.
+    /// A flag of the chat with a command.
     ChatFlag { flag: &'static str },
-    /// No agent of this name.
+    /// The agent does not exist.
     NoAgent { what: String },
-    /// The model cannot be asked.
+    /// The model is not available.
     Provider(Failure),
-    /// A turn did not begin.
+    /// A turn did not start.
     Refused(Refusal),
     /// A transcript cannot be continued.
     File(FileError),
     /// A file could not be written.
     Write { path: PathBuf, what: String },
-    /// A command of the chat that is not there, or lacks something.
+    /// An unknown or incomplete command of the chat.
     Word { what: String, hint: &'static str },
     /// A model that is not `provider/model`.
     BadModel { model: String },
     /// Compacting a session would make its context larger.
     TooShort { now: u64, after: u64 },
-    /// A program keeps nothing where it is known to.
+    /// A program has no sessions in its usual folders.
     NoPlace { tool: String, places: Vec<PathBuf> },
-    /// The HTTP door cannot be opened.
+    /// The HTTP server cannot start.
     Listen(ListenError),
-    /// The Telegram door cannot be opened.
+    /// The Telegram bot cannot start.
     Telegram(BotError),
-    /// There is no token for a bot, or it cannot be used.
+    /// There is no bot token, or it cannot be used.
     BotToken(Option<rethread_telegram::BotTokenError>),
-    /// A token cannot be made or revoked.
+    /// A token cannot be created or revoked.
     Token(AccessTokenError),
     /// Standard input or output failed.
     Io(std::io::Error),
@@ -199,7 +199,7 @@ impl std::fmt::Display for Error {
 }
 
 impl Error {
-    /// What to do next.
+    /// The hint: what to do next.
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Error::Verb(error) | Error::AtLine { source: error, .. } => return verb_hint(error),
@@ -298,7 +298,7 @@ impl Error {
         Some(hint.into())
     }
 
-    /// 2 for what was typed wrongly, 1 for what went wrong.
+    /// The exit code: 2 for wrong usage, 1 for other errors.
     fn code(&self) -> u8 {
         match self {
             Error::Verb(
@@ -327,7 +327,7 @@ impl Error {
         }
     }
 
-    /// The causes below, each once.
+    /// The causes, each once.
     fn causes(&self) -> Vec<String> {
         use std::error::Error as _;
         let mut source = match self {
@@ -404,7 +404,7 @@ fn token_hint(error: &AccessTokenError) -> Option<String> {
     Some(hint.into())
 }
 
-/// What a person can do about a turn that did not begin.
+/// Hints for a turn that did not start.
 fn refusal_hint(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::AgentChanged(_) => {
@@ -417,7 +417,7 @@ fn refusal_hint(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// What a person can do about a model that does not answer.
+/// Hints for a model that does not answer.
 pub(crate) fn provider_hint(failure: &Failure) -> String {
     match failure {
         Failure::NoKey { variable, .. } => {
@@ -534,17 +534,17 @@ fn store_hint(error: &StoreError) -> Option<String> {
     Some(hint.into())
 }
 
-/// Whether a place is the database of a directory of session files.
+/// Whether a path is the database of a directory of session files.
 fn is_mirrored(place: &str) -> bool {
     std::path::Path::new(place).ends_with(".rethread/sessions.db")
 }
 
-/// Whether a place is a database on a server, not a file.
+/// Whether a URL is a database server.
 fn is_database(place: &str) -> bool {
     place.starts_with("postgres")
 }
 
-/// Reports a wrong command line. Help and version are not errors.
+/// Reports wrong usage. Help and version are not errors.
 pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
     let rendered = error.render().to_string();
     if error.use_stderr() {
@@ -569,7 +569,7 @@ pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Says something on standard error; at a terminal without cutting words in two.
+/// Prints to standard error; at a terminal without splitting words.
 fn say(text: &str) {
     match std::io::stderr().is_terminal() {
         true => note(wrapped(text, columns()).trim_end()),
@@ -577,13 +577,13 @@ fn say(text: &str) {
     }
 }
 
-/// What sessions are called in errors: what the person typed for them, or that it is the one they are in.
+/// How errors refer to sessions: by what the user typed for them, or as the current one.
 static CALLED: Mutex<Vec<(SessionId, String)>> = Mutex::new(Vec::new());
 
-/// Sessions whose names are kept for an error. A command names a few; a chat is in one at a time.
+/// Sessions whose labels are kept for errors. A command uses a few; a chat is in one at a time.
 const CALLED_MAX: usize = 16;
 
-/// Has errors call a session this from now on. Programs that read JSON get its id.
+/// Sets how errors refer to a session from now on. In JSON they have its id.
 pub(crate) fn call_it(id: SessionId, called: String) {
     let mut all = CALLED.lock().unwrap_or_else(PoisonError::into_inner);
     all.retain(|(known, _)| *known != id);
@@ -593,7 +593,7 @@ pub(crate) fn call_it(id: SessionId, called: String) {
     all.push((id, called));
 }
 
-/// An error in the words of the person: nobody typed an id of 36 characters.
+/// An error with the user's label for a session instead of its id.
 fn as_typed(what: &str) -> String {
     let all = CALLED.lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().fold(what.to_owned(), |what, (id, called)| {
@@ -602,7 +602,7 @@ fn as_typed(what: &str) -> String {
     })
 }
 
-/// Commands of the shell that hints name, and what does the same in the chat.
+/// Shell commands in hints, and their equivalents in the chat.
 const IN_CHAT: [(&str, &str); 6] = [
     ("`rethread list`", "`sessions`"),
     ("`rethread search WORDS`", "`/search WORDS`"),
@@ -626,7 +626,7 @@ pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
 }
 
 fn tell_with(error: &Error, hint: Option<String>, as_json: bool) -> ExitCode {
-    // A reader that went away (`| head`) is not an error to report.
+    // A reader that is gone (`| head`) is not an error to report.
     if let Error::Io(error) = error
         && error.kind() == std::io::ErrorKind::BrokenPipe
     {

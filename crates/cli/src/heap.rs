@@ -1,32 +1,32 @@
-//! Memory that a server no longer needs goes back to the system.
+//! Returns memory that a server no longer needs to the system.
 //!
-//! The C library's allocator learns from the largest thing that was ever freed: after a few bodies
-//! of 16 MiB it keeps up to twice as much for each of its arenas, for good. Fixed thresholds turn
-//! that off, but they are read once, when a process starts, from its environment; the calls that
-//! set them later would be unsafe code. So a process that is to live long starts over with them.
+//! The C library's allocator adapts to the largest block that was ever freed: after a few bodies of
+//! 16 MiB it keeps up to twice as much for each of its arenas, permanently. Fixed thresholds turn
+//! that off, but they are read once, when a process starts, from its environment; setting them
+//! later would need unsafe code. So a long-running process restarts itself with them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// What is at least this large is mapped by itself, and unmapped when it is freed; what is free at
-/// the end of an arena is given back when it is as much. Smaller would cost a call to the system
-/// for every part of an answer.
+/// Blocks of at least this size are mapped separately, and unmapped when they are freed; free space
+/// of this size at the end of an arena is returned. A smaller threshold would cost a system call
+/// for every part of a response.
 const BYTES: &str = "1048576";
 
-/// The environment variable of the allocator, and its value. Few arenas, because each keeps
-/// something.
+/// The environment variable of the allocator, and its value. Few arenas, because each keeps some
+/// memory.
 const SETTINGS: [(&str, &str); 3] = [
     ("MALLOC_MMAP_THRESHOLD_", BYTES),
     ("MALLOC_TRIM_THRESHOLD_", BYTES),
     ("MALLOC_ARENA_MAX", "4"),
 ];
 
-/// Says that the process was started over. The settings themselves do not: the loader removes them
-/// for a program with capabilities of its own.
+/// Marks a process that was restarted. The settings themselves do not: the loader removes them for
+/// a program with its own capabilities.
 const STARTED_OVER: &str = "RETHREAD_STARTED_OVER";
 
-/// Starts this process over so that it gives memory back, unless somebody set that otherwise. If it
-/// cannot, it continues as it is.
+/// Restarts this process with settings that return memory, unless the user set them. If that fails,
+/// it continues unchanged.
 pub(crate) fn give_back_what_is_freed() {
     let set = |name: &str| std::env::var_os(name).is_some();
     let is_set =
@@ -40,6 +40,6 @@ pub(crate) fn give_back_what_is_freed() {
     if let Some(name) = args.next() {
         same.arg0(name);
     }
-    // This returns only where it failed, and then nothing has happened.
+    // This returns only if it failed, and then nothing has happened.
     drop(same.args(args).envs(SETTINGS).env(STARTED_OVER, "1").exec());
 }

@@ -1,4 +1,4 @@
-//! From flags and configuration to a host: who can answer, and where.
+//! Creates a host from flags and configuration.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,42 +30,42 @@ const PROJECT_COMMANDS: &str = ".rethread/commands";
 /// The tool that runs commands.
 const RUN: &str = "run";
 
-/// What the flags of a command say about who answers.
+/// The flags of a command about agents and models.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answering {
-    /// The agent that answers where a session names none; the configured one without it.
+    /// The default agent; otherwise the configured one.
     pub(crate) agent: Option<String>,
-    /// The model that answers, even if the agent names another.
+    /// The model, even if the agent names another.
     pub(crate) model: Option<String>,
-    /// Tokens the model sees at once; as configured without it.
+    /// The context window in tokens; otherwise as configured.
     pub(crate) window: Option<u64>,
-    /// What runs without a question, with what is configured.
+    /// What runs without asking, in addition to the configuration.
     pub(crate) allow: Vec<Grant>,
     /// Nothing may be changed.
     pub(crate) read_only: bool,
-    /// How contexts are shaped where an agent does not say; as configured without it.
+    /// The default policy; otherwise as configured.
     pub(crate) policy: Option<Policy>,
-    /// What new sessions say they were held with.
+    /// The `source` of new sessions.
     pub(crate) source: Option<&'static str>,
 }
 
-/// What waits for models, tools and people.
+/// The async runtime.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Error> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
 impl Cli {
-    /// What this owner agreed to of the files of folders.
+    /// The trusted files of this owner.
     pub(crate) fn folder_trust(&self) -> FolderTrust {
         let store = self.configured_store.clone();
         FolderTrust::new(store, Arc::new(System), self.sessions.owner())
     }
 
-    /// The agents there are, and files of this folder that nobody has agreed to. Files that are
-    /// wrong are named, and the rest is loaded.
+    /// The agents, and the untrusted files of this folder. Files with errors are reported, and the
+    /// rest are loaded.
     pub(crate) fn agents(&self) -> Result<(Agents, Vec<UntrustedAgent>), Error> {
         let project = Path::new(&self.workspace()?).join(PROJECT_AGENTS);
-        // Most folders have no agents of their own, and need nobody's consent.
+        // Most folders have no agents, and need no consent.
         let trusted = match project.exists() {
             true => self.folder_trust().files()?,
             false => HashSet::new(),
@@ -84,7 +84,7 @@ impl Cli {
         Ok((agents, untrusted))
     }
 
-    /// The same for a command that answers: the person is asked about the files of this folder, or
+    /// The same for a command that runs turns: the user is asked about the files of this folder, or
     /// a note says that they are not used.
     fn agents_agreed_to(&self) -> Result<Agents, Error> {
         let (agents, untrusted) = self.agents()?;
@@ -113,7 +113,7 @@ impl Cli {
         }
     }
 
-    /// The person's own commands, and files of this folder that nobody has agreed to.
+    /// The custom commands, and the untrusted files of this folder.
     pub(crate) fn own_commands(&self) -> Result<(Vec<OwnCommand>, Vec<FolderFile>), Error> {
         let project = Path::new(&self.workspace()?).join(PROJECT_COMMANDS);
         let trusted = match project.exists() {
@@ -140,8 +140,8 @@ impl Cli {
         Ok((commands, untrusted))
     }
 
-    /// The same for the chat: the person is asked about the files of this folder, or a note says
-    /// that they are not used.
+    /// The same for the chat: the user is asked about the files of this folder, or a note says that
+    /// they are not used.
     pub(crate) fn own_commands_agreed_to(&self) -> Result<Vec<OwnCommand>, Error> {
         let (commands, untrusted) = self.own_commands()?;
         if untrusted.is_empty() {
@@ -169,7 +169,7 @@ impl Cli {
         }
     }
 
-    /// Who could answer: to look at sessions, not to answer in them.
+    /// The roster, for showing sessions without running turns.
     pub(crate) fn roster(&self, answering: Answering) -> Result<Roster, Error> {
         self.roster_of(self.agents()?.0, answering)
     }
@@ -203,13 +203,13 @@ impl Cli {
         Ok(roster)
     }
 
-    /// A host in which the usual agent can answer, in this folder.
+    /// A host whose default agent is available, in this folder.
     pub(crate) fn host(&self, answering: Answering) -> Result<Host, Error> {
         let transcripts = self.config.given("transcripts").map(PathBuf::from);
         self.host_in(answering, self.workspaces()?, transcripts)
     }
 
-    /// A host in which the usual agent can answer, in these folders.
+    /// A host whose default agent is available, in these folders.
     pub(crate) fn host_in(
         &self,
         answering: Answering,
@@ -220,7 +220,7 @@ impl Cli {
         Ok(Host::new(self.store.clone(), Arc::new(System), settings))
     }
 
-    /// What a host is made of.
+    /// The settings of a host.
     pub(crate) fn settings(
         &self,
         answering: Answering,
@@ -246,8 +246,8 @@ impl Cli {
         Ok(only.with_run_settings(self.run_settings()))
     }
 
-    /// Says so where the agent that answers is not the one its name promises: a file that came with
-    /// this folder has taken the place of another.
+    /// Warns if the agent is not the one its name suggests: a file of this folder has replaced
+    /// another one.
     fn say_whose_instructions_apply(&self, roster: &Roster) {
         let usual = roster.agents().get(roster.usual());
         if let Some(agent) = usual.filter(|agent| agent.origin == AgentSource::Project) {
@@ -262,7 +262,7 @@ impl Cli {
         }
     }
 
-    /// What commands get, and how far they reach.
+    /// The settings for commands.
     pub(crate) fn run_settings(&self) -> RunSettings {
         let writable = self.config.list("run.writable").iter();
         RunSettings {
@@ -274,7 +274,7 @@ impl Cli {
     }
 }
 
-/// Says once what commands are not kept from, where the kernel cannot do it.
+/// Warns once if the kernel cannot confine commands.
 fn warn_if_not_confined() {
     match Confinement::here() {
         Confinement::Full => {}
@@ -289,17 +289,17 @@ fn warn_if_not_confined() {
     }
 }
 
-/// An agent that comes with this folder, and that nobody has agreed to as it is.
+/// An agent of this folder that is not trusted with its current content.
 #[derive(Serialize)]
 pub(crate) struct UntrustedAgent {
     #[serde(flatten)]
     pub(crate) file: FolderFile,
-    /// The agent whose place it would take.
+    /// The agent that it would replace.
     pub(crate) replaces: Option<String>,
 }
 
 impl UntrustedAgent {
-    /// The file, and whose place it would take.
+    /// The file, and the agent that it would replace.
     pub(crate) fn shown(&self) -> String {
         let path = clean(&self.file.path.display().to_string());
         match &self.replaces {

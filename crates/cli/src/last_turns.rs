@@ -1,8 +1,8 @@
-//! The last turns of a session, for a person who comes back to it.
+//! The last turns of a session, shown when it is opened.
 //!
-//! Reads the end of a log, however long the log is, and makes lines of it: turns as they looked when
-//! they ran (`chat/replay.rs`), how long ago each was asked, the middle of long ones left out. Nothing
-//! here decides what a model sees, and nothing is written to the terminal.
+//! Reads the end of a log, however long the log is, and turns it into lines: turns as they looked
+//! when they ran (`chat/replay.rs`), with their age, and with the middle of long ones left out.
+//! Nothing here affects what a model sees, and nothing is written to the terminal.
 
 use jiff::Timestamp;
 use rethread_core::turn::{Turn, TurnPart, turns};
@@ -13,14 +13,13 @@ use crate::chat::paint::Paint;
 use crate::chat::replay;
 use crate::out::{ago, clean, fit, plural};
 
-/// Turns that are shown when a session is opened: the one that was asked last, and the one before it
-/// for what it was about.
+/// Turns that are shown when a session is opened: the last one, and the one before it for context.
 pub(crate) const TURNS: usize = 2;
 
-/// Lines of a turn that are shown then.
+/// Lines of a turn that are shown.
 pub(crate) const TURN_LINES: usize = 40;
 
-/// Entries that are read at the most. A turn with hundreds of tool calls is shown from the middle on.
+/// Entries that are read, at most. A turn with hundreds of tool calls is shown from the middle on.
 const ENTRIES_MAX: usize = 1_024;
 
 /// The last turns of a session.
@@ -28,11 +27,11 @@ pub(crate) struct LastTurns {
     turns: Vec<Turn<Entry>>,
     /// Turns before these, since the last clear or before it.
     pub(crate) earlier: u64,
-    /// Who answers in it.
+    /// The agent.
     agent: String,
 }
 
-/// How lines look.
+/// The style of the lines.
 pub(crate) struct Shape<'a> {
     pub(crate) style: &'a Style,
     pub(crate) now: Timestamp,
@@ -77,7 +76,7 @@ impl LastTurns {
         self.turns.is_empty()
     }
 
-    /// The turns as lines, a blank line between them. No line is wider than the style says.
+    /// The turns as lines, with a blank line between them. No line is wider than the style says.
     pub(crate) fn lines(&self, shape: &Shape<'_>) -> Vec<String> {
         let paint = Paint::of(shape.style);
         let mut lines = Vec::new();
@@ -121,7 +120,7 @@ fn folded(lines: &[&str], most: usize, paint: Paint) -> Vec<String> {
 /// Characters of a title in the line that says which session is opened.
 const TITLE_CHARS: usize = 60;
 
-/// The line that says which session is opened: `Continuing TITLE · 14 turns, last active 3h ago`.
+/// The line that says which session was opened: `Continuing TITLE · 14 turns, last active 3h ago`.
 pub(crate) fn heading(session: &Session, now: Timestamp) -> String {
     let title = session.title().map(|title| fit(&title, TITLE_CHARS));
     let name = title.unwrap_or_else(|| clean(session.header.name.as_str()));
@@ -134,7 +133,7 @@ pub(crate) fn heading(session: &Session, now: Timestamp) -> String {
     }
 }
 
-/// How long ago, in words.
+/// The age, in words.
 fn since(at: Timestamp, now: Timestamp) -> String {
     match ago(at, now).as_str() {
         "now" => "just now".into(),

@@ -1,9 +1,9 @@
 //! The command line: `rethread`.
 //!
-//! `args.rs` says what can be typed, `commands/<verb>.rs` does it, `errors.rs` holds every hint a
-//! person can get, `out.rs` is the only place that writes to the terminal, and `hosting.rs` makes
-//! the host that answers. Nothing here knows how sessions are kept: it calls the verbs of
-//! [`rethread_core::Sessions`] through a [`rethread_agent::Handle`].
+//! `args.rs` defines the command line, `commands/` implements it, `errors.rs` has every hint,
+//! `out.rs` is the only place that writes to the terminal, and `hosting.rs` creates the host.
+//! Nothing here knows how sessions are stored: it calls the verbs of [`rethread_core::Sessions`]
+//! through a [`rethread_agent::Handle`].
 
 mod args;
 mod chat;

@@ -1,12 +1,12 @@
-//! What reaches the terminal.
+//! Output to the terminal.
 //!
-//! What models, tools and files say is data. Before it is shown to a person it is cleaned of
-//! everything that could drive the terminal, or that nobody would see; JSON keeps it, escaped.
+//! Text of models, tools and files is data. Before it is shown, everything that could control the
+//! terminal or is invisible is made visible; JSON keeps it, escaped.
 
 use std::io::{IsTerminal, Write};
 
 use rethread_core::name::is_hidden;
-// Counts look alike in receipts, in prose and in transcripts.
+// Counts have the same format in receipts, in prose and in transcripts.
 use rethread_render::terminal::{line_width, wrap_line};
 pub(crate) use rethread_transcript::numbers::{full as count, short as short_count};
 use rethread_transcript::write::visible_json::visible_json;
@@ -29,19 +29,19 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says something to a program, beside the data, as JSON in one line.
+/// Prints JSON for programs to standard error, on one line.
 pub(crate) fn json_note(value: &serde_json::Value) {
     note(visible_json(&value.to_string()));
 }
 
-/// Says something to the person, beside the data.
+/// Prints a note for people to standard error.
 pub(crate) fn note(text: impl std::fmt::Display) {
     // The terminal was closed: there is nobody to report to, and work continues.
     writeln!(anstream::stderr().lock(), "{text}").ok();
 }
 
-/// The text without what could drive a terminal or is not seen: control characters, direction
-/// marks and tag characters are shown as what they are. Newlines and tabs stay.
+/// The text without anything that could control a terminal or is invisible: control characters,
+/// direction marks and tag characters are written as escapes. Newlines and tabs stay.
 pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
@@ -56,7 +56,7 @@ pub(crate) fn clean(text: &str) -> String {
     clean
 }
 
-/// The text of one speaker: its further lines are indented, so that none of them can pass for
+/// The text of one speaker: further lines are indented, so that none of them can be mistaken for
 /// another speaker's.
 pub(crate) fn indented(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
@@ -76,7 +76,7 @@ pub(crate) fn one_line(text: &str) -> String {
     clean(&text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t"))
 }
 
-/// The text on one line, its spaces folded, cut to a width in columns.
+/// The text on one line, with single spaces, cut to a width in columns.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
     let folded = clean(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     let wide = |c: char| c.width().unwrap_or(0);
@@ -92,7 +92,7 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     fitted.chain(std::iter::once('…')).collect()
 }
 
-/// The end of a text that is on one line, cut to a width in columns: what was typed last.
+/// The end of a one-line text, cut to a width in columns: what was typed last.
 pub(crate) fn fit_end(text: &str, columns: usize) -> String {
     let wide = |c: char| c.width().unwrap_or(0);
     if text.chars().map(wide).sum::<usize>() <= columns {
@@ -114,14 +114,14 @@ pub(crate) fn pad(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width)))
 }
 
-/// Columns of the terminal, or a comfortable width where there is none.
+/// Columns of the terminal, or a comfortable width if there is none.
 pub(crate) fn columns() -> usize {
     let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     terminal.filter(|_| std::io::stdout().is_terminal()).unwrap_or(200).max(40)
 }
 
-/// Lines with their words kept whole. What is laid out in two columns keeps them: the second begins
-/// after the first gap.
+/// Wraps lines at word boundaries. Two-column layouts are kept: the second column begins after the
+/// first gap.
 pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     let mut lines = String::new();
     for line in text.split('\n') {
@@ -133,7 +133,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     lines
 }
 
-/// Where the further lines of a line begin.
+/// The indentation of continuation lines.
 fn hanging(line: &str) -> usize {
     let text = line.trim_start_matches(' ');
     let lead = line.len() - text.len();
@@ -146,7 +146,7 @@ fn hanging(line: &str) -> usize {
     }
 }
 
-/// Whether someone is there to be asked.
+/// Whether there is someone to ask.
 pub(crate) fn someone_is_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -169,7 +169,7 @@ pub(crate) fn plural(number: u64, one: &str) -> String {
     }
 }
 
-/// How long ago, in one word.
+/// The age, in one word.
 pub(crate) fn ago(at: jiff::Timestamp, now: jiff::Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(at.as_second()).max(0);
     match seconds {

@@ -1,24 +1,25 @@
-//! A point in the past, as people type it: `7d`, `2h`, `yesterday`, `2025-01-04`, or a time to the second.
+//! A point in the past, as typed by users: `7d`, `2h`, `yesterday`, `2025-01-04`, or a time to the
+//! second.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
-/// A point in the past, before it is known what time it is.
+/// A point in the past, before the current time is known.
 #[derive(Clone, Debug)]
 pub(crate) enum Since {
     /// This long ago.
     Ago(Span),
-    /// The beginning of this day, where the person is.
+    /// The beginning of this day, in the local time zone.
     Day(Date),
     /// This many days before today, from their beginning.
     DaysBefore(i32),
-    /// Then.
+    /// At this time.
     At(Timestamp),
 }
 
 impl Since {
-    /// When that was. A time that is out of reach is the beginning of time.
+    /// The time. One that is out of range is the earliest possible.
     pub(crate) fn time(&self, now: Timestamp) -> Timestamp {
         let zone = TimeZone::system();
         let here = now.to_zoned(zone.clone());

@@ -1,4 +1,4 @@
-//! `agents`: who can answer.
+//! `agents`: lists the agents.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub(super) fn run(cli: &Cli, args: &Agents) -> Done {
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // What the program asks for itself is not for people to choose.
+    // Agents that only the program uses cannot be chosen.
     let shown = || agents.iter().filter(|agent| !agent.is_internal());
     let width = shown().map(|agent| agent.name.len()).max().unwrap_or(0);
     for agent in shown() {

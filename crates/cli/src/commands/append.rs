@@ -17,7 +17,7 @@ use crate::args::Append;
 use crate::errors::Error;
 use crate::out::{clean, json_note, note};
 
-/// Bytes of input that are read ahead, and lines that are stored together if they are there.
+/// Bytes of input that are read ahead, and lines that are stored together if they have arrived.
 const AHEAD_BYTES: usize = 256 << 10;
 const AHEAD_LINES: usize = 256;
 
@@ -42,7 +42,7 @@ pub(super) fn run(cli: &Cli, args: &Append) -> Done {
             }
             continue;
         }
-        // What has arrived already is stored together, and still acknowledged line by line.
+        // Lines that have already arrived are stored together, and still acknowledged one by one.
         let mut ahead = vec![(input.number, incoming)];
         let mut broken = None;
         while ahead.len() < AHEAD_LINES && input.has_line() {
@@ -76,15 +76,15 @@ pub(super) fn run(cli: &Cli, args: &Append) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stores lines and acknowledges them: all at once, or where that cannot be, one after the other up
-/// to the one that is refused.
+/// Stores lines and acknowledges them: all at once or, if that fails, one by one up to the one that
+/// is refused.
 fn store(
     cli: &Cli,
     session: &mut Target<'_>,
     mut lines: Vec<(u64, Incoming)>,
 ) -> Result<(), Error> {
     for (_, incoming) in &mut lines {
-        // Tried again, it is the same message.
+        // A retry sends the same message.
         incoming.id.get_or_insert_with(|| System.uuid().into());
     }
     if lines.len() > 1 {
@@ -102,8 +102,8 @@ fn store(
     Ok(())
 }
 
-/// The session to append to. A new one is started together with what is said first in it, so that
-/// bad input, or an end in the middle, leaves no empty session.
+/// The session to append to. A new one is started together with its first message, so that invalid
+/// or incomplete input leaves no empty session.
 struct Target<'a> {
     cli: &'a Cli,
     args: &'a Append,
@@ -154,7 +154,7 @@ impl<'a> Target<'a> {
                     self.id = Some(id);
                     return Ok((id, seqs));
                 }
-                // Someone else started the session of this key in this moment.
+                // Another process started the session of this key at the same time.
                 id
             }
         };
@@ -163,7 +163,7 @@ impl<'a> Target<'a> {
         Ok((id, seqs))
     }
 
-    /// The session of the key, where it has one. An archived session comes back.
+    /// The session of the key, if it has one. An archived session is unarchived.
     fn of_key(&self) -> sessions::Result<Option<SessionId>> {
         let Some(key) = &self.key else { return Ok(None) };
         let Some(id) = self.cli.sessions.resolve(key)? else { return Ok(None) };
@@ -180,7 +180,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The message of a batch that an error is about, where it is about one.
+/// The message of a batch that an error is about, if it is about one.
 fn culprit(batch: &[Incoming], error: &sessions::Error) -> Option<usize> {
     match error {
         sessions::Error::Store(StoreError::IdReused { entry, .. }) => {
@@ -193,16 +193,16 @@ fn culprit(batch: &[Incoming], error: &sessions::Error) -> Option<usize> {
     }
 }
 
-/// Whether a message may hold an answer of a tool.
+/// Whether a message may contain a tool result.
 fn is_a_tools(incoming: &Incoming) -> bool {
     incoming.message.role == Role::Tool || incoming.message.results().next().is_some()
 }
 
-/// Prints the positions of messages, now that they are on disk, and which results nobody asked for.
+/// Prints the positions of messages that are now on disk, and warns about results without a call.
 fn acknowledge(cli: &Cli, id: SessionId, seqs: &[u64], asked: bool) -> Result<(), Error> {
     for seq in seqs {
         match crate::out::json(&json!({ "session": id, "seq": seq })) {
-            // The reader of the acknowledgements went away (`| head`): what was sent is stored
+            // The reader of the acknowledgements is gone (`| head`): what was sent is stored
             // anyway.
             Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
             told => told?,
@@ -247,7 +247,7 @@ struct Input<R> {
 }
 
 impl<R: Read> Input<BufReader<R>> {
-    /// Whether a whole line has been read already, so that nobody has to wait for it.
+    /// Whether a complete line has already been read, so that there is no waiting for it.
     fn has_line(&self) -> bool {
         self.lines.buffer().contains(&b'\n')
     }
@@ -269,14 +269,14 @@ impl<R: BufRead> Input<R> {
                 return Err(Error::LongLine { number });
             }
             let text = std::str::from_utf8(&line).map_err(|error| bad(error.to_string()))?;
-            // Some editors and shells begin a file with a mark of its encoding.
+            // Some editors and shells write a byte order mark at the start of a file.
             let text = if number == 1 { text.trim_start_matches('\u{feff}') } else { text };
             if text.trim().is_empty() {
                 continue;
             }
             let mut message: Message =
                 serde_json::from_str(text.trim_end()).map_err(|error| bad(why(&error)))?;
-            // The id belongs to the entry, not to what is said.
+            // The id belongs to the entry, not to the message.
             let given = message.extra.iter().position(|(key, _)| key == "id");
             let given = given.map(|index| message.extra.remove(index).1);
             let id =

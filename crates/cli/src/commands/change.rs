@@ -1,4 +1,4 @@
-//! The verbs that change which session is which: clear, fork, undo, rename, archive, purge.
+//! Clear, fork, undo, rename, archive, unarchive and purge.
 
 use std::process::ExitCode;
 
@@ -57,7 +57,7 @@ pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was taken back, in words.
+/// What was undone, in words.
 pub(crate) fn undone_text(cli: &Cli, undone: &Undone) -> Result<String, Error> {
     let (session, origin, back_to, archived) = match undone {
         Undone::Delete { session } => {
@@ -129,8 +129,8 @@ pub(crate) fn purge(cli: &Cli, args: &Purge) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does something to each session, all of which are found first: positions in a list move when
-/// the list does.
+/// Does something to each session. All of them are found first, because positions in a list change
+/// with the list.
 fn each(
     cli: &Cli,
     sels: &[String],
@@ -149,24 +149,24 @@ fn each(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which session something was done to, for programs.
+/// The session that was changed, as JSON.
 pub(super) fn receipt(session: &Session) -> serde_json::Value {
     json!({
         "session": session.id(), "name": session.shown_name(), "title": session.title(),
     })
 }
 
-/// What a person calls a session: its name, or its title where nobody named it.
+/// How messages refer to a session: its name, or its title if nobody named it.
 pub(crate) fn label(cli: &Cli, id: SessionId) -> Result<String, Error> {
     Ok(shown(&cli.sessions.get(id)?))
 }
 
-/// The same for a session that is at hand.
+/// The same for a session that was already read.
 pub(crate) fn shown(session: &Session) -> String {
     clean(&session.label())
 }
 
-/// The same, with what to type for it where that is something else.
+/// The same, with a selector for it if that is something else.
 pub(super) fn with_selector(session: &Session) -> String {
     match session.header.name.is_automatic() {
         true if session.title().is_some() => {

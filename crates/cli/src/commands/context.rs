@@ -23,7 +23,7 @@ pub(crate) fn run(cli: &Cli, args: &Context) -> Done {
     print(cli, session, (policy, model), args.max_history, args.explain)
 }
 
-/// Prints what a model would see of a session.
+/// Prints what a model would be sent for a session.
 pub(crate) fn print(
     cli: &Cli,
     session: Session,
@@ -37,7 +37,7 @@ pub(crate) fn print(
     }
     let project = project_line(&cli.sessions, &session)?;
     let context = cli.sessions.build(session.clone(), &policy, &model)?;
-    // What this agent is offered where someone can be asked, as in a chat.
+    // The tools this agent is offered if someone can be asked, as in a chat.
     let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
     let viewer = cli.handle.viewer(&session).ok();
     let tools = viewer.map(|viewer| viewer.offered(session.id(), &options)).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(crate) fn print(
     if explained {
         let mut context = context.clone();
         for cut in &mut context.cuts {
-            // It quotes what the log says, which may have lines of its own.
+            // It quotes the log, which may contain line breaks.
             if let CutEffect::LeftOut { what } = &mut cut.change {
                 *what = one_line(what);
             }

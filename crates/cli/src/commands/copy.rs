@@ -21,11 +21,11 @@ use crate::out::{clean, line, note, plural};
 pub(super) fn run(global: &Global, args: &Copy) -> Done {
     let config = Config::load(global)?;
     let from = store::url(args.from.as_deref().unwrap_or(config.text("store")))?;
-    // A place that is to be copied from is not made: it was mistyped.
+    // A store to copy from is not created: its path was probably mistyped.
     if let Some(path) = from.path().filter(|path| !path.exists()) {
         return Err(Error::NotThere { place: path.display().to_string() });
     }
-    // A copy puts nothing away: how many sessions a directory keeps holds for new ones.
+    // A copy archives nothing: the limit of a directory applies to new sessions.
     let to = store::url(&args.to)?.keeping(0);
     let owner = Owner::new(config.text("owner"))?;
     let sessions = |url| {
@@ -47,7 +47,7 @@ pub(super) fn run(global: &Global, args: &Copy) -> Done {
     for session in &chosen {
         match from.copy_to(session.id(), &to, |done| bar.set_position(before + done)) {
             Ok(one) => copied.push(one),
-            // It is about this session alone, so the others are copied all the same.
+            // The error concerns this session only, so the others are still copied.
             Err(error @ sessions::Error::Differs { .. }) => {
                 let name = clean(&session.label());
                 bar.suspend(|| note(format_args!("warning: {name} was not copied: {error}")));
@@ -65,8 +65,7 @@ pub(super) fn run(global: &Global, args: &Copy) -> Done {
     }
 }
 
-/// The sessions that were named, or all, the ones that were active longest ago first: then what
-/// is last here is last there.
+/// The selected sessions, or all, least recently active first, so that the order is the same there.
 fn chosen(from: &Sessions, sels: &[String]) -> Result<Vec<Session>, Error> {
     if !sels.is_empty() {
         let named = sels.iter().map(|sel| from.select(sel).and_then(|id| from.get(id)));

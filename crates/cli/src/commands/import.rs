@@ -21,10 +21,10 @@ use crate::config::env;
 use crate::errors::Error;
 use crate::out::{ago, clean, count, fit, line, note, one_line, plural};
 
-/// Folders below one another that are looked into.
+/// How deep folders are searched.
 const DEPTH_MAX: usize = 32;
 
-/// Bytes of a document beside the sessions that is looked at whole, to see whether it is damaged.
+/// Bytes of a document next to the sessions that is read completely, to see whether it is damaged.
 const ASIDE_BYTES_MAX: u64 = 16 << 20;
 
 /// Keys of one file that are listed; the rest are only counted.
@@ -121,7 +121,7 @@ fn format_of(tool: &str) -> Option<Format> {
     Format::ALL.iter().copied().find(|format| format.name() == tool)
 }
 
-/// What to look through: what was typed, or where a program keeps its sessions.
+/// What to search: the given paths, or where a program keeps its sessions.
 fn places(args: &Import) -> Result<Vec<PathBuf>, Error> {
     if let Some(first) = args.paths.first() {
         if args.paths.iter().all(|path| path.symlink_metadata().is_err()) {
@@ -178,7 +178,7 @@ struct Found {
     bytes: u64,
 }
 
-/// What was found, and what was passed over.
+/// What was found, and what was skipped.
 #[derive(Default)]
 struct Walk {
     only: Option<Format>,
@@ -188,11 +188,11 @@ struct Walk {
     skipped: Vec<Skipped>,
 }
 
-/// A file that was passed over.
+/// A file that was skipped.
 struct Skipped {
     path: PathBuf,
     what: String,
-    /// It may be a session. Other files of the program, beside its sessions, are not.
+    /// It may be a session, unlike other files of the program.
     bad: bool,
 }
 
@@ -239,7 +239,7 @@ impl Walk {
                 self.found.push(Found { path: path.to_owned(), format, bytes });
             }
             _ if meta.is_dir() => self.folder(path, depth),
-            // There are other files beside the sessions of a program.
+            // Programs keep other files next to their sessions.
             _ if self.only.is_some() && !asked_for => {}
             _ => {
                 let bad = asked_for || !is_something_else(path, meta.len());
@@ -266,7 +266,7 @@ impl Walk {
             if path.is_symlink() {
                 self.link(&path);
             } else if is_about_another(&path) {
-                // It is kept with the session beside it.
+                // It is kept with the session next to it.
             } else if is_twin(&path) {
                 note(format_args!(
                     "{} is the twin of a transcript, and is kept with it",
@@ -290,7 +290,7 @@ impl Walk {
         }
     }
 
-    /// Links are followed to files of the same folder, which are found anyway, and nowhere else.
+    /// Links are followed only to files of the same folder, which are found anyway.
     fn link(&mut self, path: &Path) {
         match std::fs::canonicalize(path) {
             Ok(target) if target.is_file() && target.starts_with(&self.root) => {}
@@ -303,7 +303,7 @@ impl Walk {
     }
 }
 
-/// Whether a file is whole records, a line each.
+/// Whether a file consists of complete records, one per line.
 fn is_lines(path: &Path) -> bool {
     let is_small = path.metadata().is_ok_and(|meta| (1..=ASIDE_BYTES_MAX).contains(&meta.len()));
     path.extension().is_some_and(|kind| kind == "jsonl")
@@ -316,7 +316,7 @@ fn is_lines(path: &Path) -> bool {
 }
 
 /// Whether a file is neither a transcript nor a damaged one: it has another kind of name, or it is
-/// one whole JSON document.
+/// one complete JSON document.
 fn is_something_else(path: &Path, bytes: u64) -> bool {
     match path.extension().and_then(|kind| kind.to_str()) {
         Some("json") if (1..=ASIDE_BYTES_MAX).contains(&bytes) => std::fs::read(path)
@@ -356,7 +356,7 @@ fn size(folder: &Path, depth: usize) -> u64 {
     sizes.sum()
 }
 
-/// Bytes, rate and time left, where someone looks.
+/// Bytes, rate and time left, at a terminal.
 fn bar(cli: &Cli, walk: &Walk) -> ProgressBar {
     if cli.global.json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -416,7 +416,7 @@ fn tell(found: &Found, receipt: &ImportReceipt, dry_run: bool) -> Result<(), Err
     Ok(())
 }
 
-/// The keys a file names that were not taken, and how to take them.
+/// The keys in a file that were not bound, and how to bind them.
 fn keys_left(receipt: &ImportReceipt) -> Option<String> {
     let keys = receipt.sessions.iter().flat_map(|session| &session.keys_left);
     let keys: Vec<String> = keys.map(|key| one_line(key)).collect();
@@ -437,7 +437,7 @@ fn shown_keys(keys: &[String]) -> String {
     }
 }
 
-/// What a person has to know of a file, where they did not ask for all of it.
+/// Reports problems of a file, without `--verbose`.
 fn tell_problems(found: &Found, receipt: &ImportReceipt) {
     let (path, account) = (clean(&found.path.display().to_string()), &receipt.account);
     if let Some(keys) = keys_left(receipt) {
@@ -505,7 +505,7 @@ fn as_json(found: &Found, receipt: &ImportReceipt) -> Value {
     })
 }
 
-/// What all files add up to.
+/// The totals of all files.
 #[derive(Default)]
 struct Totals {
     sessions: u64,
@@ -602,7 +602,7 @@ impl Tools {
     }
 }
 
-/// How a session is identified: by its title, its first words, or its name.
+/// How a session is described: by its title, its first words, or its name.
 fn shown(cli: &Cli, session: &Imported, dry_run: bool) -> String {
     let stored = || cli.sessions.of_owner(session.owner.clone()).get(session.id).ok();
     let named = || session.name.clone().unwrap_or_else(|| session.id.short());

@@ -1,4 +1,4 @@
-//! `list`: sessions, newest first, and what is not shown.
+//! `list`: sessions, newest first, and what is hidden.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ pub(crate) fn run(cli: &Cli, args: &List) -> Done {
     run_beside(cli, args, None)
 }
 
-/// The list as someone sees it who is in a session: that one is not in it.
+/// The list for someone who is in a session, which is left out of it.
 pub(crate) fn run_beside(cli: &Cli, args: &List, current: Option<SessionId>) -> Done {
     let workspace = match cli.global.workspace {
         Some(_) => Some(cli.workspace()?),
@@ -66,7 +66,7 @@ fn table(cli: &Cli, page: &Page, args: &List) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is not shown, and how to see it.
+/// What is hidden, and how to show it.
 fn rest(cli: &Cli, page: &Page, filter: &Filter, args: &List) -> Result<(), Error> {
     for id in &page.damaged {
         note(format_args!("session {id} is damaged and not shown: `rethread doctor` says more"));
@@ -92,7 +92,7 @@ fn rest(cli: &Cli, page: &Page, filter: &Filter, args: &List) -> Result<(), Erro
     Ok(())
 }
 
-/// Why there is nothing to show.
+/// Why the list is empty.
 fn why_empty(cli: &Cli, filter: &Filter, args: &List) -> Result<String, Error> {
     let folder = filter.workspace.as_deref().map(clean);
     if args.after.is_some() {
@@ -122,7 +122,7 @@ fn why_empty(cli: &Cli, filter: &Filter, args: &List) -> Result<String, Error> {
     }
 }
 
-/// Whether a session is left out because one that is shown continues it.
+/// Whether a session is hidden because a listed one continues it.
 fn hides_a_chain(cli: &Cli, page: &Page, filter: &Filter) -> Result<bool, Error> {
     let parents = page.sessions.iter().filter_map(|session| session.header.parent);
     for parent in parents.filter(|parent| parent.origin.continues()) {
@@ -135,7 +135,7 @@ fn hides_a_chain(cli: &Cli, page: &Page, filter: &Filter) -> Result<bool, Error>
                     return Ok(true);
                 }
             }
-            // It was deleted, so nothing is hidden; damage is for `doctor` to report.
+            // It was deleted, so nothing is hidden; `doctor` reports damage.
             Err(sessions::Error::Store(
                 StoreError::NotFound { .. } | StoreError::Damaged { .. },
             )) => {}
@@ -154,8 +154,8 @@ fn archived(filter: &Filter) -> Filter {
     Filter { archived: Some(true), newest_of_chain: false, ..filter.clone() }
 }
 
-/// The command that shows more. A person wants a longer list; someone who pages with a cursor goes on
-/// with the next one, and so does a list that is as long as it can be.
+/// The command that shows more: a longer list, or the next page if a cursor was used or the list
+/// has its maximum length.
 fn further(args: &List, filter: &Filter, next: Cursor) -> String {
     let longer = args.limit.saturating_mul(2);
     match args.after.is_none() && longer as usize <= PAGE_ROWS_MAX {
@@ -164,7 +164,7 @@ fn further(args: &List, filter: &Filter, next: Cursor) -> String {
     }
 }
 
-/// The command that lists by these flags, for a person to type.
+/// The command line with these flags.
 fn again(args: &List, filter: &Filter) -> String {
     let mut typed = String::from("rethread list");
     if args.all {
@@ -182,7 +182,7 @@ fn again(args: &List, filter: &Filter) -> String {
     typed
 }
 
-/// The text as one word of a shell.
+/// The text, quoted for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@".contains(c);
     match text.chars().all(plain) {

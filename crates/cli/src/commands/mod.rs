@@ -1,4 +1,4 @@
-//! The verbs, one file each.
+//! The commands, one file each; related small ones share a file.
 
 mod agents;
 mod append;
@@ -38,12 +38,12 @@ use crate::args::{Args, Command, Global, Talk};
 use crate::config::Config;
 use crate::errors::{self, Error};
 
-/// What every verb works with.
+/// The state of a command.
 pub(crate) struct Cli {
     pub(crate) store: Arc<dyn Backend>,
-    /// The configured store, where `store` keeps nothing.
+    /// The configured store, if `store` is a placeholder.
     pub(crate) configured_store: Arc<dyn Backend>,
-    /// The owner's, for what asks no model.
+    /// The owner's handle, for everything that needs no model.
     pub(crate) handle: Handle,
     pub(crate) sessions: Sessions,
     pub(crate) config: Config,
@@ -53,7 +53,7 @@ pub(crate) struct Cli {
 
 pub(crate) type Done = Result<ExitCode, Error>;
 
-/// Does what was typed.
+/// Runs a command.
 pub(crate) fn run(args: Args) -> Done {
     let Args { talk, global, command } = args;
     let Some(command) = command else {
@@ -116,24 +116,24 @@ impl Cli {
         Ok(Cli { store, configured_store, handle, sessions, config, global, now })
     }
 
-    /// Nothing is kept from here on: sessions live in memory.
+    /// Keeps sessions in memory from here on.
     pub(crate) fn forget_everything(&mut self) {
         self.store = Arc::new(MemoryStore::new(Arc::new(System)));
         self.handle = handle(self.store.clone(), self.sessions.owner().clone());
         self.sessions = self.handle.sessions().clone();
     }
 
-    /// Whether other programs use the place where sessions live.
+    /// Whether other programs share the store.
     pub(crate) fn shares_its_directory(&self) -> bool {
         self.config.text("store").starts_with("files:")
     }
 
-    /// The time now. `now` is when the command began, and a chat may last for days.
+    /// The current time. `now` is when the command began, and a chat may last for days.
     pub(crate) fn now(&self) -> jiff::Timestamp {
         rethread_core::World::now(&System)
     }
 
-    /// The session that SEL names.
+    /// The session that SEL selects.
     pub(crate) fn select(&self, sel: &str) -> Result<SessionId, Error> {
         let id = self.sessions.select(sel)?;
         errors::call_it(id, format!("session `{sel}`"));
@@ -146,7 +146,7 @@ impl Cli {
         found.ok_or_else(|| Error::NoKey { key: key.into() })
     }
 
-    /// The folder sessions are about, as an absolute path.
+    /// The workspace, as an absolute path.
     pub(crate) fn workspace(&self) -> Result<String, Error> {
         let path = match &self.global.workspace {
             Some(path) => path.clone(),
@@ -158,7 +158,7 @@ impl Cli {
     }
 }
 
-/// What an owner can do that asks no model.
+/// A handle for everything that needs no model.
 fn handle(store: Arc<dyn Backend>, owner: Owner) -> Handle {
     let settings = HostSettings {
         roster: Roster::new(RosterSettings::default()),

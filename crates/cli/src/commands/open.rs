@@ -1,7 +1,7 @@
-//! `open`: a session is continued, all of it.
+//! `open`: continues a session with its whole history.
 //!
-//! At a terminal that is a chat. Elsewhere, and with `--key` or `--json`, the session becomes that of
-//! this folder or key, and what was said in it last is printed.
+//! At a terminal it opens a chat. Otherwise, and with `--key` or `--json`, the session becomes the
+//! current one of this folder or key, and its last messages are printed.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ pub(crate) fn run(cli: Cli, args: Open) -> Done {
     }
 }
 
-/// Makes a session that of this folder, or of a key, and prints what was said in it last.
+/// Makes a session the current one of this folder or key, and prints its last messages.
 fn bind(cli: &Cli, sel: &str, args: &Open) -> Done {
     let id = cli.select(sel)?;
     let key = match &args.key {

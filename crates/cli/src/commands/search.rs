@@ -1,4 +1,4 @@
-//! `search`: words in everything that was said.
+//! `search`: full-text search in all sessions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -34,7 +34,7 @@ pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
     })
 }
 
-/// Prints what was found in the chat, where there is no second page.
+/// Prints hits in the chat, which has no second page.
 pub(crate) fn print_in_chat(cli: &Cli, words: &str) -> Done {
     print(cli, &Query::new(words)?, CHAT_HITS, 0, |next| {
         let words = words.replace('\'', r"'\''");
@@ -42,7 +42,7 @@ pub(crate) fn print_in_chat(cli: &Cli, words: &str) -> Done {
     })
 }
 
-/// Prints what was found: where, who said it and when, and the text around it.
+/// Prints hits: position, speaker, time, and the text around the match.
 fn print(
     cli: &Cli,
     query: &Query,
@@ -95,7 +95,7 @@ fn as_json(hit: &Hit, session: Option<&Session>) -> serde_json::Value {
     })
 }
 
-/// Two lines for a hit: where it is, and what it says.
+/// Two lines for a hit: its position, and its text.
 fn show(cli: &Cli, hit: &Hit, session: Option<&Session>) -> Result<(), Error> {
     let profile = session.map(|session| &session.header.profile);
     let home = std::env::var_os("HOME");
@@ -103,7 +103,7 @@ fn show(cli: &Cli, hit: &Hit, session: Option<&Session>) -> Result<(), Error> {
     let workspace = workspace.map(|path| folder(Path::new(path), home.as_deref().map(Path::new)));
     let about = [Some(hit.speaker.as_str().to_owned()), Some(ago(hit.at, cli.now)), workspace];
     let about = about.into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    // A name that can be typed as it is comes first; otherwise what the session is called.
+    // A name that can be typed comes first; otherwise the title.
     let is_named = session.is_some_and(|session| {
         !session.header.name.is_automatic() && session.shown_name() == session.selector()
     });
@@ -134,12 +134,12 @@ fn show(cli: &Cli, hit: &Hit, session: Option<&Session>) -> Result<(), Error> {
     line(format_args!("  {}", marked(hit, columns.saturating_sub(2))))
 }
 
-/// The snippet with what was asked for marked, cut to a width in columns so that the first mark is
-/// seen.
+/// The snippet with the matches highlighted, cut to a width in columns so that the first match is
+/// visible.
 fn marked(hit: &Hit, columns: usize) -> String {
     let wide = |text: &str| text.chars().map(|c| c.width().unwrap_or(0)).sum::<usize>();
     let first = hit.marks.first().map_or(0, |mark| mark.start);
-    // What is before the first mark may take a third of the line.
+    // The text before the first match may take a third of the line.
     let mut start = 0;
     while start < first && wide(&clean(&hit.snippet[start..first])) > columns / 3 {
         start += hit.snippet[start..].chars().next().map_or(1, char::len_utf8);

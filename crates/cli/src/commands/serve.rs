@@ -1,4 +1,4 @@
-//! `serve`: the HTTP door.
+//! `serve`: the HTTP API.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::errors::Error;
 use crate::hosting::Answering;
 use crate::out::{line, note};
 
-/// How long work that cannot be stopped may hold up the end of the process.
+/// How long work that cannot be cancelled may delay the end of the process.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
 pub(super) fn run(cli: &Cli, args: &Serve) -> Done {

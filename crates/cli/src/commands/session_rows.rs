@@ -1,7 +1,7 @@
-//! Sessions as rows of a list: title, folder, source, age and messages, in any window.
+//! Rows of a list of sessions: title, folder, source, age and messages, at any width.
 //!
-//! With room for it a session is one line; in a narrow window it is two, the title and what belongs
-//! to it. Everything from a session is cleaned and cut, so a row never wraps.
+//! If there is room, a session is one line; in a narrow window it is two, the title and the rest.
+//! All text is cleaned and cut, so a row never wraps.
 
 use std::path::Path;
 
@@ -18,11 +18,11 @@ const SOURCE_COLUMNS: usize = 11;
 const AGE_COLUMNS: usize = 7;
 const MESSAGES_COLUMNS: usize = 5;
 
-/// What is on one line beside the title: a position, gaps, and the four columns.
+/// The width of everything but the title: a position, gaps, and the four columns.
 const BESIDE_TITLE: usize =
     5 + 2 + FOLDER_COLUMNS + 2 + SOURCE_COLUMNS + 2 + AGE_COLUMNS + 2 + MESSAGES_COLUMNS;
 
-/// Where and when rows are shown.
+/// The width and the current time.
 pub(crate) struct Rows {
     /// Columns of the window.
     pub(crate) columns: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The names of the columns, where sessions are one line.
+    /// The header, if sessions are one line.
     pub(crate) fn heading(&self) -> Option<String> {
         let title = self.title_columns()?;
         Some(format!(
@@ -45,7 +45,7 @@ impl Rows {
         ))
     }
 
-    /// One session, with what is written before its title and the time that counts as its age.
+    /// One session, with a prefix before its title and the time that its age is counted from.
     pub(crate) fn row(&self, position: &str, session: &Session, at: Timestamp) -> String {
         let title = shown_title(session);
         let folder = folder(session).unwrap_or_default();
@@ -78,13 +78,13 @@ impl Rows {
         }
     }
 
-    /// Columns for the title, where a session is one line.
+    /// Columns for the title, if a session is one line.
     fn title_columns(&self) -> Option<usize> {
         (self.columns >= ONE_LINE_FROM_COLUMNS).then(|| (self.columns - BESIDE_TITLE).min(80))
     }
 }
 
-/// What a list calls a session: its title, and a mark where it is put away.
+/// The title of a session, with a mark if it is archived.
 pub(crate) fn shown_title(session: &Session) -> String {
     let title = match session.title() {
         Some(title) => clean(&title),
@@ -96,7 +96,7 @@ pub(crate) fn shown_title(session: &Session) -> String {
     }
 }
 
-/// The last part of the folder a session is about.
+/// The last component of a session's folder.
 pub(crate) fn folder(session: &Session) -> Option<String> {
     let path = Path::new(session.header.profile.workspace.as_deref()?);
     let home = std::env::var_os("HOME");
@@ -107,7 +107,7 @@ pub(crate) fn folder(session: &Session) -> Option<String> {
     Some(clean(&name.unwrap_or_else(|| "/".into())))
 }
 
-/// The program a session was held with.
+/// The program a session comes from.
 pub(crate) fn source(session: &Session) -> String {
     let header = &session.header;
     let known = header.source.as_deref().or(header.imported.as_deref());
@@ -115,7 +115,7 @@ pub(crate) fn source(session: &Session) -> String {
     clean(known.or(kind).unwrap_or_default())
 }
 
-/// How long ago, in as few characters as it takes: `now`, `5m`, `3h`, `12d`, `2025-03`.
+/// The age in as few characters as possible: `now`, `5m`, `3h`, `12d`, `2025-03`.
 pub(crate) fn age(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(at.as_second()).max(0);
     match seconds {

@@ -1,4 +1,4 @@
-//! `stats`: a session in numbers.
+//! `stats`: statistics of a session.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(cli: &Cli, args: &crate::args::Stats) -> Done {
     print(cli, session.id(), shape)
 }
 
-/// Prints a session in numbers.
+/// Prints the statistics of a session.
 pub(crate) fn print(cli: &Cli, id: SessionId, shape: (Policy, Model)) -> Done {
     let report = StatsReport::new(&cli.sessions, id, shape, &cli.config.models)?;
     if cli.global.json {
@@ -103,7 +103,7 @@ pub(crate) fn print(cli: &Cli, id: SessionId, shape: (Policy, Model)) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What sending less than everything saved, and what it took.
+/// What sending less than everything saved, and what it cost.
 fn economy(report: &StatsReport) -> Vec<String> {
     let stats = &report.stats;
     let mut lines = Vec::new();
@@ -139,7 +139,7 @@ fn economy(report: &StatsReport) -> Vec<String> {
     lines
 }
 
-/// What a session cost, apart from what it cost to restore it. Nothing where no provider charged.
+/// The cost of a session, without the cost of restoring it. `None` if no provider charged anything.
 pub(crate) fn tokens_block(stats: &Stats) -> Vec<String> {
     let session = stats.usage.total();
     let Some(restoration) = stats.restoration else {

@@ -1,8 +1,8 @@
-//! Opening the store: which one, and whether it may be made.
+//! Opens the store, and decides whether it may be created.
 //!
 //! A mistyped path must not create a folder and an empty database. Only commands that start
-//! sessions make a store, and they say so; every other command finds nothing in a store that is not
-//! there, and creates nothing.
+//! sessions create a store, and they say so; every other command treats a missing store as empty,
+//! and creates nothing.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::config::Config;
 use crate::errors::Error;
 use crate::out::{clean, note};
 
-/// Whether a command may make a store that is not there.
+/// Whether a command may create a missing store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// It is made.
+    /// It is created.
     Make,
-    /// It is taken for an empty one, and nothing is made.
+    /// It is treated as empty, and nothing is created.
     Leave,
 }
 
 impl Missing {
-    /// What a command may do. Those that start sessions, or keep what a person agreed to, may make
-    /// a store; what changes a session needs one that is there.
+    /// What a command may do. Commands that start sessions, or record consent, may create a store;
+    /// commands that change a session need an existing one.
     pub(crate) fn of(command: &Command) -> Missing {
         match command {
             Command::Append(_)
@@ -82,7 +82,7 @@ pub(super) fn set_damaged_aside(global: &Global) -> Result<(), Error> {
     Ok(())
 }
 
-/// The store at a place, made if nothing is there.
+/// The store at a URL, created if it does not exist.
 pub(super) fn open_url(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend>, Error> {
     // A directory limits its number of sessions by itself; this sets the limit.
     let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
@@ -91,8 +91,8 @@ pub(super) fn open_url(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend
     url.open_telling(Arc::new(System), Some(&tell)).map_err(Error::Connect)
 }
 
-/// What the URL of a store means. Forms that other programs give a meaning it does not have here
-/// are refused before anything is made.
+/// Parses the URL of a store. Forms that have another meaning in other programs are refused before
+/// anything is created.
 pub(super) fn url(url: &str) -> Result<StoreUrl, Error> {
     let (scheme, path) = match url.split_once(':') {
         Some((scheme @ ("sqlite" | "files"), path)) => (scheme, path),

@@ -1,4 +1,4 @@
-//! `stats` without a session: what all of them cost, by session, folder or day.
+//! `stats` without a session: totals by session, folder or day.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -147,7 +147,7 @@ fn row(cli: &Cli, title: &str, totals: &Totals) -> String {
     )
 }
 
-/// What tools were called how often, those called most first.
+/// How often each tool was called, the most frequent first.
 fn calls(totals: &Totals) -> String {
     let (calls, failed) = totals.calls();
     let mut tools: Vec<_> = totals.tools.iter().filter(|(_, tool)| tool.calls > 0).collect();
@@ -173,7 +173,7 @@ fn title(cli: &Cli, group: &Group) -> String {
     one_line(&title)
 }
 
-/// What models cost, where the price of one of them is known.
+/// The cost of models, if the price of one of them is known.
 fn dollars(cli: &Cli, models: &UsageByModel) -> Option<f64> {
     let priced = models.iter().filter_map(|(model, spent)| {
         cli.config.models.price(model).map(|price| price.of(&spent.usage))
@@ -181,7 +181,7 @@ fn dollars(cli: &Cli, models: &UsageByModel) -> Option<f64> {
     priced.reduce(|all, one| all + one)
 }
 
-/// The models that charged something and whose price is not known.
+/// The models with usage but without a known price.
 fn unpriced(cli: &Cli, models: &UsageByModel) -> Vec<String> {
     let unknown = models.iter().filter(|(model, spent)| {
         spent.usage.total() > 0 && cli.config.models.price(model).is_none()

@@ -1,4 +1,4 @@
-//! `telegram`: the door for a chat bot.
+//! `telegram`: the Telegram bot.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,10 +19,10 @@ use crate::errors::Error;
 use crate::hosting::Answering;
 use crate::out::{clean, line, note, plural};
 
-/// Where the token is, if it is in the environment. It is not a setting: `config` shows those.
+/// The environment variable with the token. It is not a setting, because `config` shows those.
 const TOKEN_VARIABLE: &str = "TELEGRAM_BOT_TOKEN";
 
-/// How long work that cannot be stopped may hold up the end of the process.
+/// How long work that cannot be cancelled may delay the end of the process.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
 pub(super) fn run(cli: &Cli, args: &Telegram) -> Done {
@@ -73,7 +73,7 @@ async fn answer(cli: &Cli, args: &Telegram) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The token: from the environment, or from the file that a flag or the configuration names.
+/// The token: from the environment, or from a file given by a flag or the configuration.
 fn token(cli: &Cli, args: &Telegram) -> Result<BotToken, Error> {
     let bad = |error| Error::BotToken(Some(error));
     let named = args.token_file.as_deref();
@@ -111,8 +111,7 @@ fn workspaces(cli: &Cli, args: &Telegram) -> Result<Workspaces, Error> {
     Ok(below.with_run_settings(cli.run_settings()))
 }
 
-/// The host of the bot. An agent that wants a model nobody has a key for is named, and the others
-/// answer.
+/// The host of the bot. Agents whose model has no API key are reported, and the others answer.
 fn host(cli: &Cli, args: &Telegram) -> Result<Host, Error> {
     let answering = Answering {
         agent: args.agent.clone(),
@@ -123,7 +122,7 @@ fn host(cli: &Cli, args: &Telegram) -> Result<Host, Error> {
         window: None,
         source: Some("telegram"),
     };
-    // What remote users say is not written to the operator's files.
+    // Text of remote users is not written to the operator's files.
     let host = cli.host_in(answering, workspaces(cli, args)?, None)?;
     for agent in host.agents().iter() {
         if let Err(error) = host.roster().connect(&agent.name) {

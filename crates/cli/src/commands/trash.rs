@@ -1,8 +1,8 @@
-//! `delete` and `trash`: what goes, what comes back, and what is erased.
+//! `delete` and `trash`: deletes, restores and erases sessions.
 //!
-//! Deleting moves a session to the trash, and asks nobody: `undo` brings it back. Erasing is for
-//! good. It asks; where nobody can be asked, it takes `-y` and a selector that can only mean one
-//! session, because positions, `last` and prefixes mean another one tomorrow.
+//! Deleting moves a session to the trash without asking: `undo` restores it. Erasing is permanent.
+//! It asks; if nobody can be asked, it needs `-y` and a selector that can only mean one session,
+//! because positions, `last` and prefixes may mean another one tomorrow.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
     if args.now {
         return erase(cli, args);
     }
-    // All are found first: positions in a list move when the list does.
+    // All of them are found first, because positions in a list change with the list.
     let ids = args.sels.iter().map(|sel| cli.select(sel)).collect::<Result<Vec<_>, _>>()?;
     let several = ids.len() > 1;
     for id in ids {
@@ -56,11 +56,12 @@ pub(crate) fn run(cli: &Cli, command: Option<&Trash>) -> Done {
     }
 }
 
-/// The session SEL names; else the one in the trash.
+/// The session that SEL selects; otherwise the one in the trash.
 pub(crate) fn select_anywhere(cli: &Cli, sel: &str) -> Result<SessionId, Error> {
     match cli.select(sel) {
         Err(Error::Verb(sessions::Error::Select(none))) if is_none(&none) => {
-            // What is in the trash has no place in the list, and `last` is not there.
+            // Sessions in the trash have no position in the list, and `last` does not refer to
+            // them.
             match sel.parse::<usize>().is_err().then(|| cli.sessions.select_trashed(sel)) {
                 Some(Ok(id)) => Ok(id),
                 _ => Err(sessions::Error::Select(none).into()),
@@ -118,7 +119,7 @@ fn erase(cli: &Cli, args: &Delete) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a selector is a name or a whole id, and so means the same session tomorrow.
+/// Whether a selector is a name or a complete id, so that it means the same session tomorrow.
 fn is_exact(sel: &str, session: &Session) -> bool {
     let sel = sel.trim().to_lowercase();
     let id = session.id();

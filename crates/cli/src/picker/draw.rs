@@ -1,20 +1,20 @@
-//! The picker as lines of the window.
+//! Draws the picker.
 //!
-//! A line to type in, the list, the preview, and what the keys do. Wide windows have the preview
-//! beside the list, others below it. No line is wider than the window.
+//! A line to type in, the list, the preview, and a line about the keys. Wide windows have the
+//! preview next to the list, others below it. No line is wider than the window.
 
 use rethread_render::terminal::{fit_line, line_width, wrap_line};
 
 use super::{Focus, Picker};
 use crate::out::{count, one_line};
 
-/// Columns of a window from which on the preview is beside the list.
+/// Columns of a window from which the preview is next to the list.
 const BESIDE_FROM_COLUMNS: usize = 120;
 
-/// What is between the list and the preview beside it.
+/// The separator between the list and the preview.
 const BETWEEN: &str = " │ ";
 
-/// What the keys do while letters filter.
+/// The keys while letters filter.
 const FILTER_KEYS: &str = "Enter continues it · Tab: keys (s starts from its summary) · Esc closes";
 
 /// What they do otherwise.
@@ -23,7 +23,7 @@ const KEYS: &str = "Enter continues it · s starts from its summary · r rename 
 
 const NAME_KEYS: &str = "Enter renames · Esc keeps the name";
 
-/// What the window shows, and where the cursor is in it, if it is visible.
+/// The lines of the window, and the position of the cursor, if it is visible.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) lines: Vec<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Frame {
     pub(crate) cursor: Option<(usize, usize)>,
 }
 
-/// How the window is divided.
+/// The layout of the window.
 pub(super) struct Layout {
     pub(super) list_rows: usize,
     list_columns: usize,
@@ -69,7 +69,7 @@ impl Picker {
         }
     }
 
-    /// The window as it is to be drawn.
+    /// The window, ready to be drawn.
     pub(crate) fn draw(&self) -> Frame {
         let layout = self.layout();
         let (columns, rows) = self.size;
@@ -101,7 +101,7 @@ impl Picker {
         Frame { lines, cursor: cursor.filter(|(row, _)| *row < rows) }
     }
 
-    /// The line to type in, with how many sessions there are.
+    /// The line to type in, with the number of sessions.
     fn first_line(&self) -> (String, Option<(usize, usize)>) {
         let columns = self.size.0;
         let listed = self.rows.iter().filter(|row| row.is_listed).count() as u64;
@@ -131,7 +131,7 @@ impl Picker {
     fn list_lines(&self, layout: &Layout) -> Vec<String> {
         let rows = self.visible_rows();
         let height = layout.list_rows;
-        // The selected row is in the middle, where there are enough on both sides.
+        // The selected row is in the middle, if there are enough on both sides.
         let last_top = self.shown.len().saturating_sub(height);
         let top = self.selected.saturating_sub(height / 2).min(last_top);
         let mut lines = Vec::with_capacity(height);
@@ -170,7 +170,7 @@ impl Picker {
             lines.resize(height, String::new());
             return lines;
         };
-        // What the session is, and then the end of what was said.
+        // The session, and then the end of its conversation.
         let head = preview.iter().position(String::is_empty).map_or(0, |at| at + 1);
         lines.extend_from_slice(&preview[..head]);
         let said = &preview[head..];
@@ -209,7 +209,7 @@ impl Picker {
     }
 }
 
-/// The end of a text that fits so many columns: where someone types.
+/// The end of a text that fits this many columns: where someone types.
 fn last_columns(text: &str, columns: usize) -> String {
     let mut end = text;
     while line_width(end) > columns {

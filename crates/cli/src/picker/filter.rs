@@ -1,9 +1,9 @@
-//! Which sessions fit what was typed, and in which order.
+//! Filters and ranks sessions by what was typed.
 //!
-//! Every word must be found, in any case and with or without accents. First come the sessions that
-//! have all words in their title or name, then those that have them in the first message, the folder
-//! or the source, then those in which the store found them in what was said. Within each of these the
-//! newest is first. Where nothing fits, titles and names that have the letters in this order do.
+//! Every word must match, ignoring case and accents. Sessions with all words in their title or name
+//! come first, then those that have them in the first message, the folder or the source, then those
+//! in whose messages the store found them. Within each group the newest is first. If nothing
+//! matches, titles and names that contain the letters in this order do.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use rethread_core::SessionId;
 
 use super::row::Row;
 
-/// How well a session fits; smaller is better.
+/// How well a session matches; smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Title,
@@ -31,8 +31,8 @@ impl WordFilter {
         WordFilter { matcher: Matcher::new(Config::DEFAULT) }
     }
 
-    /// The places of the rows that fit, best first. `said` are the sessions in which the store found
-    /// the words. An empty filter leaves the list as it is.
+    /// The indexes of the rows that match, best first. `said` are the sessions in which the store
+    /// found the words. An empty filter leaves the list unchanged.
     pub(super) fn fitting(
         &mut self,
         rows: &[Row],
@@ -64,12 +64,12 @@ impl WordFilter {
                 |at: &usize| rows[*at].is_listed && self.has_letters(&rows[*at], &letters);
             return (0..rows.len()).filter(has_letters).collect();
         }
-        // The sort is stable: within one fit the list stays as it is.
+        // The sort is stable: within one rank the order is kept.
         fitting.sort_by_key(|(fit, _)| *fit);
         fitting.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// Where all words are, if they are in what the header says.
+    /// The best field that contains all words.
     fn has(&mut self, row: &Row, words: &[Atom]) -> Option<Fit> {
         let mut fit = Fit::Title;
         for word in words {

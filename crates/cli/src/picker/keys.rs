@@ -1,4 +1,4 @@
-//! What keys do in the picker: choose a session, type a filter or a name, or ask for a verb.
+//! The keys of the picker: selecting a session, typing a filter or a name, and verbs.
 
 use rethread_core::Name;
 
@@ -40,7 +40,7 @@ impl Picker {
         PickerAction::Nothing
     }
 
-    /// Letters as they were typed; quick typing comes as one text.
+    /// Typed letters; quick typing arrives as one text.
     fn text(&mut self, text: &str) -> PickerAction {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -160,7 +160,7 @@ impl Picker {
         });
     }
 
-    /// Changes what is typed: the new name, or the filter.
+    /// Edits the typed text: the new name, or the filter.
     fn edit(&mut self, change: impl FnOnce(&mut String)) {
         match &mut self.focus {
             Focus::Name(name) => change(name),

@@ -1,13 +1,12 @@
-//! The picker: sessions on the other screen, to find one and do something with it.
+//! The session picker, on the alternate screen.
 //!
-//! [`Picker`] is a state without I/O: keys and what was read go in; lines, tasks and verbs come out.
-//! `keys.rs` says what keys do, `filter.rs` what fits, `draw.rs` makes lines, `tasks.rs` reads the store in
-//! the background.
-//! The chat owns the terminal and drives it (`chat/pick.rs`).
+//! [`Picker`] is a state machine without I/O: keys and results go in; lines, tasks and verbs come
+//! out. `keys.rs` handles keys, `filter.rs` filters, `draw.rs` draws, `tasks.rs` reads the store in
+//! the background. The chat owns the terminal and drives it (`chat/pick.rs`).
 //!
-//! Letters always filter, until Tab moves to the keys: someone who types `server` must not start
-//! something with the `s`. A search in the store runs one at a time; what was typed meanwhile is looked
-//! for next, so nobody waits for a word that is no longer there.
+//! Letters filter, until Tab switches to the keys: someone who types `server` must not trigger the
+//! key `s`. One search of the store runs at a time; text typed in the meantime is searched next, so
+//! nobody waits for outdated results.
 
 mod draw;
 mod filter;
@@ -31,10 +30,10 @@ use row::Row;
 /// Previews that are kept.
 const PREVIEWS_MAX: usize = 64;
 
-/// What the person chose.
+/// The user's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Continue this session, all of it.
+    /// Continue this session.
     Open(SessionId),
     /// Start from the summary of this one.
     Summary(SessionId),
@@ -42,7 +41,7 @@ pub(crate) enum Choice {
     Close,
 }
 
-/// Something to do with a session.
+/// A verb for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// To what was typed.
@@ -56,7 +55,7 @@ pub(crate) enum Verb {
     Restore,
 }
 
-/// What a key asks of the chat.
+/// What a key asks the chat to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PickerAction {
     Nothing,
@@ -66,7 +65,7 @@ pub(crate) enum PickerAction {
     Suspend,
 }
 
-/// What keys mean.
+/// The meaning of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Focus {
     /// Letters filter.
@@ -82,19 +81,19 @@ pub(crate) struct Picker {
     rows: Vec<Row>,
     /// Where each session is among them.
     places: HashMap<SessionId, usize>,
-    /// The session the chat is in: not in the list.
+    /// The current session of the chat, which is not in the list.
     current: Option<SessionId>,
     /// The list is not complete yet.
     is_loading: bool,
     filter: String,
     words: WordFilter,
-    /// Where the store found what is typed, and a piece of it.
+    /// The sessions in which the store found the typed text, with a snippet.
     said: HashMap<SessionId, String>,
     /// The search that is running.
     searching: Option<String>,
-    /// The one that ran last.
+    /// The last search.
     searched: String,
-    /// The members of a chain, where only those are shown: the newest first.
+    /// The members of a chain, if only those are shown: the newest first.
     chain: Option<Vec<Row>>,
     /// The rows that are shown.
     shown: Vec<usize>,
@@ -104,7 +103,7 @@ pub(crate) struct Picker {
     previewing: Option<SessionId>,
     preview_columns: usize,
     tasks: Vec<Task>,
-    /// What `u` does: it takes back the last archive or delete.
+    /// What `u` undoes: the last archive or delete.
     undo: Option<(SessionId, Verb)>,
     note: String,
     size: (usize, usize),
@@ -114,7 +113,7 @@ pub(crate) struct Picker {
     now: Timestamp,
 }
 
-/// What the picker needs to know of the world.
+/// The environment of the picker.
 pub(crate) struct Surroundings {
     pub(crate) columns: usize,
     pub(crate) rows: usize,
@@ -163,7 +162,7 @@ impl Picker {
         self.style.clone()
     }
 
-    /// The window has another size now.
+    /// The window was resized.
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) {
         self.size = (columns, rows);
         let preview_columns = self.layout().preview_columns;
@@ -174,12 +173,12 @@ impl Picker {
         self.want_preview();
     }
 
-    /// What is to be read now. Each task is answered with [`found`](Picker::found).
+    /// The pending tasks. Each is answered with [`found`](Picker::found).
     pub(crate) fn take_tasks(&mut self) -> Vec<Task> {
         std::mem::take(&mut self.tasks)
     }
 
-    /// Takes what was read.
+    /// Handles the result of a task.
     pub(crate) fn found(&mut self, found: TaskResult) {
         let selected = self.selected_id().filter(|_| self.selected > 0);
         match found {
@@ -187,7 +186,7 @@ impl Picker {
                 sessions.iter().for_each(|session| self.add(session, true));
                 self.is_loading = next.is_some();
                 if !self.is_loading && self.rows.iter().any(|row| !row.is_listed) {
-                    // A search was quicker than the list.
+                    // A search was faster than the list.
                     self.rows.sort_by_key(|row| std::cmp::Reverse(row.active_at));
                     self.find_places();
                 }
@@ -249,10 +248,10 @@ impl Picker {
         self.select_id(selected);
     }
 
-    /// Takes what a verb did: the session as it is now.
+    /// Handles the result of a verb: the changed session.
     pub(crate) fn done(&mut self, id: SessionId, verb: &Verb, session: &Session) {
         let name = match verb {
-            // In the trash a name is free for others.
+            // In the trash, a name can be used by others.
             Verb::Delete => self.label_of(id),
             _ => clean(&session.label()),
         };
@@ -332,7 +331,7 @@ impl Picker {
         }
     }
 
-    /// Works out what is shown.
+    /// Recomputes what is shown.
     fn show(&mut self) {
         self.shown = match &self.chain {
             Some(chain) => (0..chain.len()).collect(),

@@ -1,4 +1,4 @@
-//! A session as the picker shows it and looks for it.
+//! A session in the picker: its row, and its searchable text.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use rethread_render::terminal::{fit_line, line_width};
 use crate::chat::folder;
 use crate::out::{ago, fit, pad};
 
-/// Columns of a window from which on the source is shown, and the folder.
+/// Columns of a window from which the source and the folder are shown.
 const SOURCE_FROM_COLUMNS: usize = 60;
 const FOLDER_FROM_COLUMNS: usize = 50;
 
@@ -26,27 +26,27 @@ const TITLE_CHARS: usize = 200;
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: SessionId,
-    /// The name, as the person types it.
+    /// The name, for typing.
     pub(super) name: String,
-    /// What every list calls it: its title, the name someone gave it, or its first question.
+    /// What every list shows: its title, the name someone gave it, or its first question.
     pub(super) title: String,
-    /// What messages call it.
+    /// How messages refer to it.
     pub(super) label: String,
-    /// It is not shown, so only all of it is looked for.
+    /// It is not shown, and is found only by its complete text.
     pub(super) readable_id: String,
     pub(super) is_archived: bool,
-    /// Whether it is in the list without any filter.
+    /// Whether it is listed without a filter.
     pub(super) is_listed: bool,
     folder: String,
     source: String,
     pub(super) active_at: Timestamp,
-    /// What words are looked for in: title and name, and everything else.
+    /// The searchable texts: title and name, and everything else.
     pub(super) heads: Utf32String,
     pub(super) rest: Utf32String,
 }
 
 impl Row {
-    /// The row of a session. Everything shown is cleaned here.
+    /// The row of a session. All text is cleaned here.
     pub(super) fn new(session: &Session, home: &str, is_listed: bool) -> Row {
         let header = &session.header;
         let name = fit(header.name.as_str(), TITLE_CHARS);
@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// The row in so many columns: position, title, folder, source, and how long ago.
+    /// The row in this many columns: position, title, folder, source, and age.
     pub(super) fn line(&self, position: Option<usize>, columns: usize, now: Timestamp) -> String {
         let position = position.map_or_else(|| "·".into(), |at| at.to_string());
         let begin = format!("{position:>4}  ");

@@ -1,4 +1,4 @@
-//! What the picker reads in the background: pages of the list, what was said, previews, chains.
+//! Background tasks of the picker: pages of the list, searches, previews, chains.
 //!
 //! Each function blocks and is called where that is allowed. Nothing here changes a session.
 
@@ -17,7 +17,7 @@ use crate::out::{fit, plural, short_count};
 /// Sessions of one page of the list. The first page fills the screen; the others follow.
 const PAGE_ROWS: usize = 1_000;
 
-/// Places that are looked at for sessions: beyond that a person types another word.
+/// Hits that are read for sessions: beyond that, people type another word.
 const HITS_MAX: usize = 500;
 
 /// Turns in a preview, and lines of each of them.
@@ -32,15 +32,15 @@ const CHAIN_MAX: usize = 100;
 pub(crate) enum Task {
     /// The next page of the list.
     List(Option<Cursor>),
-    /// The sessions in which this was said; its last word may not be complete.
+    /// The sessions that contain this text; its last word may be incomplete.
     Search(String),
-    /// The last turns of a session, in so many columns.
+    /// The last turns of a session, in this many columns.
     Preview { id: SessionId, columns: usize },
     /// The sessions this one continues or was forked from.
     Chain(SessionId),
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Debug)]
 pub(crate) enum TaskResult {
     List {
@@ -67,7 +67,7 @@ pub(crate) enum TaskResult {
     },
 }
 
-/// Reads.
+/// Runs a task.
 pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp) -> TaskResult {
     let found = match &task {
         Task::List(after) => sessions
@@ -83,7 +83,7 @@ pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp)
 fn search(sessions: &Sessions, query: &str) -> sessions::Result<TaskResult> {
     let hits = match Query::typed(query) {
         Ok(query) => sessions.find(&query, 0, HITS_MAX)?,
-        // Nothing in it can be looked for: a lone dash.
+        // It has nothing to search for: a lone dash.
         Err(StoreError::BadQuery { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
@@ -95,7 +95,7 @@ fn search(sessions: &Sessions, query: &str) -> sessions::Result<TaskResult> {
         }
         match sessions.get(hit.place.session) {
             Ok(session) => found.push((session, hit.snippet)),
-            // It was deleted meanwhile, or `doctor` is needed.
+            // It was deleted in the meantime, or `doctor` is needed.
             Err(sessions::Error::Store(
                 StoreError::NotFound { .. } | StoreError::Damaged { .. },
             )) => {}
@@ -149,7 +149,7 @@ fn chain(sessions: &Sessions, id: SessionId) -> sessions::Result<TaskResult> {
     let mut chain = vec![sessions.get(id)?];
     while let Some(parent) = chain.last().and_then(|session| session.header.parent) {
         match sessions.get(parent.id) {
-            // A file from elsewhere may name one of its own children.
+            // An imported file may name one of its own descendants as its parent.
             Ok(session) if chain.iter().any(|known| known.id() == session.id()) => break,
             Ok(session) => chain.push(session),
             Err(sessions::Error::Store(

@@ -1,4 +1,4 @@
-//! The picker without a terminal or a store: keys and what was read go in.
+//! The picker without a terminal or a store: keys and results go in.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Table {
         Table { picker: Picker::new(None, around), sessions }
     }
 
-    /// Reads all there is to read.
+    /// Runs all pending tasks.
     fn settle(&mut self) {
         loop {
             let tasks = self.picker.take_tasks();
@@ -95,12 +95,12 @@ fn sessions_are_found_by_title_first_message_folder_and_source() {
         ("REDIS", vec!["caching"]),
         ("~/cach", vec!["caching"]),
         ("claude", vec!["garden", "limits", "caching"]),
-        // The one that is called so comes first, although it is older.
+        // The one with this name comes first, although it is older.
         ("limits", vec!["limits", "garden"]),
         // The letters in this order.
         ("cchng", vec!["caching"]),
         ("zebra", vec![]),
-        // What no row shows is found by all of it alone.
+        // Rows that are not shown are found only by their complete text.
         ("_20", vec![]),
     ] {
         table.picker.key(&Key::EraseLine);
@@ -170,7 +170,7 @@ fn one_search_runs_at_a_time_and_the_last_word_typed_is_looked_for_next() {
     assert_eq!(searches(&mut table.picker), ["redis"]);
     table.picker.found(TaskResult::Said { query: "redis".into(), hits: Vec::new() });
     assert_eq!(searches(&mut table.picker), [""; 0]);
-    // The same word again, after it was erased: its hits were forgotten.
+    // The same word again, after it was deleted: its hits were discarded.
     table.picker.key(&Key::EraseLine);
     table.types("redis");
     assert_eq!(searches(&mut table.picker), ["redis"]);
@@ -205,7 +205,7 @@ fn what_was_archived_or_deleted_last_comes_back_where_it_was() {
     assert_eq!(table.types("\td"), PickerAction::Do(id, Verb::Delete));
     let trashed = table.sessions.trash(id).expect("deleted");
     table.picker.done(id, &Verb::Delete, &trashed);
-    // Its preview was asked for before, and is not there any more.
+    // Its preview was requested before, and is not there any more.
     table.settle();
     assert_eq!(table.names(), ["garden", "caching"]);
     assert!(table.screen().contains("Moved limits to the trash; u brings it back."));

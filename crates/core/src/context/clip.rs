@@ -1,4 +1,4 @@
-//! The current turn whole; of the past only the last texts, and only their beginnings.
+//! Keeps the current turn, and of the past only the beginnings of the last texts.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(super) const RULE: StepRule = StepRule {
     scope: Scope::Log(reach),
 };
 
-/// Enough was read when it holds as many texts of finished turns as are kept. They are looked for
+/// Enough was read when it contains as many texts of finished turns as are kept. They are found
 /// before anything is measured, however far back they are.
 fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
     let Some(clip) = policy.clip else { return Reach::Unknown };
@@ -33,7 +33,7 @@ fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
     }
 }
 
-/// Keeps the last texts of finished turns, so many characters of each.
+/// Keeps the last texts of finished turns, with this many characters of each.
 fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     let Some(clip) = policy.clip else { return draft };
     let mut left = clip.texts;
@@ -98,12 +98,12 @@ fn says_something(said: &DraftMessage<'_>) -> bool {
     })
 }
 
-/// Whether a block is a picture or a document: what is asked next may be about it.
+/// Whether a block is a picture or a document: the next question may be about it.
 fn is_attached(block: &Block) -> bool {
     matches!(block.kind, BlockKind::Image { .. }) || block.is_document()
 }
 
-/// Leaves the first characters of what was said in text, and what was attached to it.
+/// Keeps the first characters of the text, and the attachments.
 fn shorten(said: &mut DraftMessage<'_>, max: usize) {
     let texts: Vec<&str> = said.blocks.iter().filter_map(Block::as_text).collect();
     let text = texts.join("\n\n");

@@ -1,10 +1,10 @@
-//! A context in the making: turns and rounds, as the steps see them.
+//! A draft of a context: turns and rounds, as the steps see them.
 //!
-//! A turn is one user message and every round up to the final reply; a round is one reply with
-//! the results of its calls. A result belongs to the reply right before it, or to one of several
-//! that follow each other with calls: some programs store calls made at once as one message each. A
-//! call that was still open when the user spoke again has been shown to the model as interrupted,
-//! and stays so.
+//! A turn is one user message and every round up to the final reply; a round is one reply with the
+//! results of its calls. A result belongs to the reply right before it, or to one of several
+//! consecutive replies with calls: some programs store parallel calls as one message each. A call
+//! that was still open when the user sent the next message has been shown to the model as
+//! interrupted, and stays so.
 
 use std::borrow::Cow;
 
@@ -16,21 +16,21 @@ use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
 use crate::shown::{Allowances, Shown};
 use crate::turn::TurnPart;
 
-/// Used in place of a question that cannot be read.
+/// Used instead of a question that cannot be read.
 const DAMAGED: &str = "[this message is damaged and cannot be read]";
 
-/// A context in the making.
+/// A draft of a context.
 pub(super) struct Draft<'a> {
     pub(super) log: &'a Log,
     pub(super) system: Option<DraftMessage<'a>>,
     pub(super) turns: Vec<Turn<'a>>,
-    /// What was dropped. The parts that are left say what was shortened.
+    /// The cuts that dropped something. What was shortened is recorded in the remaining parts.
     pub(super) cuts: Vec<Cut>,
-    /// How much results show, where that is asked for.
+    /// The allowances for results, if the policy uses them.
     pub(super) allowances: Allowances,
 }
 
-/// What the entries before something in the log add up to.
+/// The tally before something in the log.
 #[derive(Clone, Copy)]
 pub(super) struct Before {
     pub(super) entries: u64,
@@ -51,16 +51,16 @@ pub(super) struct Turn<'a> {
     pub(super) seq: u64,
     pub(super) user: Option<DraftMessage<'a>>,
     pub(super) rounds: Vec<Round<'a>>,
-    /// The final reply is there, or the user has spoken again.
+    /// The final reply is there, or the user has sent the next message.
     pub(super) finished: bool,
-    /// A restored summary, which no step but the budget may touch.
+    /// A restored summary, which only the budget step may touch.
     pub(super) pinned: bool,
     /// Carried over from another session: its messages are not counted in this one.
     pub(super) carried: bool,
     /// Not all of it was read.
     pub(super) partial: bool,
-    /// It was marked as left out. The steps count it, so that they cut in the same places whether
-    /// it was read or not; then it goes.
+    /// It is marked as left out. The steps count it, so that they cut at the same positions whether
+    /// it was read or not; then it is removed.
     pub(super) left_out: bool,
     /// Its results are shown in their thin form, because it was over when that was decided.
     pub(super) thin: bool,
@@ -75,14 +75,15 @@ pub(super) struct Round<'a> {
     pub(super) before: Before,
     pub(super) reply: DraftMessage<'a>,
     pub(super) answers: Vec<DraftResult<'a>>,
-    /// Its calls were made together with those of the round before: none of them had an answer yet.
+    /// Its calls were made in parallel with those of the previous round: none of them had a result
+    /// yet.
     joins: bool,
 }
 
-/// A message, as it will be said.
+/// A message, as it will be sent.
 pub(super) struct DraftMessage<'a> {
     pub(super) seq: u64,
-    /// Where it comes from, if not from this log.
+    /// Its origin, if it is not from this log.
     pub(super) from: Option<&'a str>,
     pub(super) blocks: Cow<'a, [Block]>,
     pub(super) model: Option<&'a str>,
@@ -91,20 +92,20 @@ pub(super) struct DraftMessage<'a> {
     pub(super) cut: Option<Box<Cut>>,
 }
 
-/// A tool result, as it will be said.
+/// A tool result, as it will be sent.
 pub(super) struct DraftResult<'a> {
     pub(super) seq: u64,
-    /// Which of the results of its entry it is.
+    /// Its index among the results of its entry.
     pub(super) place: usize,
-    /// Where it comes from, if not from this log.
+    /// Its origin, if it is not from this log.
     pub(super) from: Option<&'a str>,
     pub(super) result: &'a ToolResult,
     pub(super) measure: Option<&'a ResultMeasure>,
-    /// Which of its lines are shown, where that was decided, and the entry that says so if it is
+    /// Which of its lines are shown, if that was decided, and the entry with the decision if it is
     /// another one.
     pub(super) decided: Option<&'a Shown>,
     pub(super) decided_in: Option<u64>,
-    /// What is sent in place of the result's own content.
+    /// What is sent instead of the result's own content.
     pub(super) content: Option<Vec<Block>>,
     pub(super) tokens: u64,
     /// The entries whose results it refers to.
@@ -122,18 +123,19 @@ impl<'a> Turn<'a> {
         self.rounds.push(round);
     }
 
-    /// The first of the last rounds whose calls were made together: a result may answer any of them.
+    /// The first of the last rounds whose calls were made in parallel: a result may answer any of
+    /// them.
     pub(super) fn waiting(&self) -> usize {
         self.rounds.iter().rposition(|round| !round.joins).unwrap_or(0)
     }
 
-    /// Whether it is a turn that continues and is complete by itself.
+    /// Whether it is unfinished and self-contained.
     pub(super) fn can_go_on(&self) -> bool {
         !self.finished && self.is_own()
     }
 
-    /// Whether it is complete by itself: it was read whole, and its question answers no call of the
-    /// turn before.
+    /// Whether it is self-contained: it was read completely, and its question contains no result
+    /// for the previous turn.
     pub(super) fn is_own(&self) -> bool {
         let answers = |said: &DraftMessage<'_>| {
             said.blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolResult(_)))
@@ -141,7 +143,7 @@ impl<'a> Turn<'a> {
         self.is_whole() && self.user.as_ref().is_some_and(|user| !answers(user))
     }
 
-    /// Whether all of it was read, and it was said in this session.
+    /// Whether all of it was read, and it belongs to this session.
     pub(super) fn is_whole(&self) -> bool {
         !self.partial && !self.pinned && !self.carried
     }
@@ -175,7 +177,7 @@ impl Round<'_> {
 }
 
 impl<'a> DraftResult<'a> {
-    /// What pages the original back.
+    /// The reference for `recall`.
     pub(super) fn reference(&self) -> String {
         self.from.map_or_else(|| self.seq.to_string(), str::to_owned)
     }
@@ -184,7 +186,7 @@ impl<'a> DraftResult<'a> {
         self.content.as_deref().unwrap_or(&self.result.content)
     }
 
-    /// Sends this text in place of the content, and reports it.
+    /// Sends this text instead of the content, and reports it.
     pub(super) fn shorten(&mut self, by: Step, text: String, tokens: u64) {
         let from_chars = chars(&self.result.content);
         let to_chars = text.chars().count() as u64;
@@ -200,7 +202,7 @@ impl<'a> DraftResult<'a> {
         self.tokens = tokens;
     }
 
-    /// Sends this text in place of the texts, with the pictures or without.
+    /// Sends this text instead of the texts, with the pictures or without.
     pub(super) fn replace(&mut self, text: String, with_pictures: bool) {
         let pictures = self.result.content.iter().filter(|block| block.as_text().is_none());
         let pictures = pictures.filter(|_| with_pictures).cloned();
@@ -209,7 +211,7 @@ impl<'a> DraftResult<'a> {
 }
 
 impl<'a> DraftMessage<'a> {
-    /// What pages the original back.
+    /// The reference for `recall`.
     pub(super) fn reference(&self) -> String {
         self.from.map_or_else(|| self.seq.to_string(), str::to_owned)
     }
@@ -227,7 +229,7 @@ impl<'a> DraftMessage<'a> {
         }
     }
 
-    /// A text of ours in the place of something.
+    /// Our replacement text for something.
     fn stand_in(seq: u64, text: &str) -> DraftMessage<'a> {
         let (blocks, tokens) = (Cow::Owned(vec![Block::text(text)]), text.len().div_ceil(4) as u64);
         DraftMessage { seq, from: None, blocks, model: None, tokens, thinking: 0, cut: None }
@@ -282,9 +284,9 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    /// Only the turn that begins at this entry, which was going on, and those after it. None where
-    /// it is not whole, or began with something of the turn before, and where a turn was left out
-    /// since there were this many entries.
+    /// Only the turn that begins at this entry, which was unfinished, and those after it. `None` if
+    /// it was not read completely, or began with results for the previous turn, or if a turn was
+    /// left out since the log had this many entries.
     pub(super) fn turns_from(log: &'a Log, seq: u64, entries: u64) -> Option<Draft<'a>> {
         let start = usize::try_from(seq.checked_sub(log.first())?).ok()?;
         let mut draft = Draft {
@@ -310,7 +312,7 @@ impl<'a> Draft<'a> {
         draft.turns.first().is_some_and(|turn| turn.seq == seq && turn.is_own()).then_some(draft)
     }
 
-    /// The turn that is not finished, if there is one.
+    /// The unfinished turn, if there is one.
     pub(super) fn current(&self) -> Option<&Turn<'a>> {
         self.turns.last().filter(|turn| !turn.finished)
     }
@@ -327,8 +329,8 @@ impl<'a> Draft<'a> {
 
     /// Leaves out finished turns that are not `kept`, and reports them as one cut.
     ///
-    /// What was dropped is reported in running totals, up to where the first kept turn begins, so the
-    /// report is the same when the log was read only from somewhere in between.
+    /// The report uses running totals, up to where the first kept turn begins, so it is the same if
+    /// only a part of the log was read.
     pub(super) fn drop_turns(&mut self, by: Step, kept: impl Fn(&Turn<'a>) -> bool) {
         let keep = |turn: &Turn<'a>| turn.pinned || !turn.finished || kept(turn);
         let dropped = self.turns.iter().any(|turn| !keep(turn));
@@ -347,7 +349,7 @@ impl<'a> Draft<'a> {
     /// Reports that everything between the clear and `end` is left out.
     pub(super) fn report_dropped(&mut self, by: Step, end: Before) {
         let tally = self.log.tally();
-        // Damage in what is left out matters to nobody, and may not even have been read.
+        // Damage in what is left out does not matter, and may not even have been read.
         self.cuts.retain(|cut| {
             cut.by != Step::DAMAGE || cut.seq >= end.entries || tally.system == Some(cut.seq)
         });
@@ -359,8 +361,8 @@ impl<'a> Draft<'a> {
         self.cut_range(by, tally.begins(), end.entries.saturating_sub(1), change);
     }
 
-    /// What was read from the middle of a log begins inside a turn; its user message, and the
-    /// summary the session was restored from, are held beside the run.
+    /// A log that was read from the middle begins inside a turn; its user message, and the summary
+    /// the session was restored from, are kept in addition to the run.
     fn read_before_the_run(&mut self, begins: u64) {
         let (log, first) = (self.log, self.log.first());
         if first <= begins || log.entries().is_empty() {
@@ -388,7 +390,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The question of a turn, or the replacement for one that cannot be read: without it, the
-    /// replies after it would be answers to the question before.
+    /// replies after it would seem to answer the previous question.
     fn question(&mut self, entry: &'a Entry) -> Option<DraftMessage<'a>> {
         match self.report_damage(entry.seq) {
             true => Some(DraftMessage::stand_in(entry.seq, DAMAGED)),
@@ -396,7 +398,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Says that an entry cannot be read, if it is one; whether it is.
+    /// Reports that an entry cannot be read; returns whether that is the case.
     fn report_damage(&mut self, seq: u64) -> bool {
         let Some(what) = self.log.damage().get(&seq) else { return false };
         let change = CutEffect::LeftOut { what: format!("what is damaged: {what}") };
@@ -404,8 +406,8 @@ impl<'a> Draft<'a> {
         true
     }
 
-    /// Makes sure there is a turn for a reply or a result. Where a log begins with one, the turn
-    /// is one without a question, from the last clear on.
+    /// Makes sure there is a turn for a reply or a result. If a log begins with one, the turn has
+    /// no question, and starts at the last clear.
     fn ensure_turn(&mut self) {
         if self.turns.last().is_some_and(|turn| !turn.pinned && !turn.carried) {
             return;
@@ -471,15 +473,15 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Marks the turns whose results are thin from here on. One that goes on after its mark is shown
-    /// in full again.
+    /// Marks the turns whose results are thin from here on. One that continues after its mark is
+    /// shown in full again.
     fn mark_thin(&mut self, thinned: &Thinned) {
         for turn in self.turns.iter_mut().filter(|turn| thinned.covers(turn.seq)) {
             turn.thin = true;
         }
     }
 
-    /// Notes which lines are shown of results that nobody had decided about.
+    /// Records late decisions about which lines are shown.
     fn mark_decided(&mut self, seq: u64, decided: &'a Decided) {
         let rounds = self.turns.iter_mut().flat_map(|turn| &mut turn.rounds);
         let own = rounds.flat_map(|round| &mut round.answers).filter(|one| one.from.is_none());
@@ -494,7 +496,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Marks a turn of this log. One that was not read is not in the context anyway, and one that
-    /// goes on after its mark is shown again.
+    /// continues after its mark is shown again.
     fn mark_left_out(&mut self, seq: u64) {
         let mut turns = self.turns.iter_mut().rev();
         if let Some(turn) = turns.find(|turn| turn.seq == seq && !turn.pinned && !turn.carried) {
@@ -502,7 +504,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes out the turns that are left out, and says which they were.
+    /// Removes the turns that are left out, and reports them.
     pub(super) fn without_left_out(&mut self) -> Vec<Cut> {
         let ends: Vec<Before> = self.turns.iter().skip(1).map(|turn| turn.before).collect();
         let last: Before = self.log.tally().into();
@@ -540,8 +542,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Gives a result to the call it answers: the latest with this id, because some models number
-    /// their calls again in every reply.
+    /// Assigns a result to its call: the latest with this id, because some models number their
+    /// calls from the start in every reply.
     fn answer(&mut self, answer: DraftResult<'a>) {
         let (seq, id) = (answer.seq, answer.result.tool_use_id.as_str());
         let mut second = false;
@@ -585,7 +587,7 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// A restored session reads as the carried turns, the prompt and the acknowledgment.
+    /// A restored session becomes the carried turns, the prompt and the acknowledgment.
     fn read_restored(&mut self, seq: u64, restored: &'a Restored, before: Before) {
         for carried in &restored.tail {
             let (message, reference) = (&carried.message, carried.reference.as_str());

@@ -1,4 +1,4 @@
-//! A context as a person reads it: one line a message, and why something is missing.
+//! Explains a context: one line per message, and why something is missing.
 
 use super::{Context, Cut, CutEffect};
 use crate::message::{BlockKind, Message};

@@ -1,10 +1,10 @@
-//! Under the model's window, whatever it takes.
+//! Makes the context fit the model's window.
 //!
-//! Old turns go first, oldest first. The log is thought of as pages, each a quarter of the
-//! budget long in the running count of tokens, and turns go by whole pages: so the beginning of a
-//! context stays the same until the next page has to go. If the last turn alone is too long,
-//! its older rounds are stubbed, then left out; and if what must stay is still too long, every
-//! long text is cut.
+//! Old turns are dropped first, oldest first. The log is divided into pages, each a quarter of the
+//! budget long in the running count of tokens, and turns are dropped by whole pages: so the
+//! beginning of a context stays the same until the next page has to be dropped. If the last turn
+//! alone is too long, its older rounds are stubbed, then left out; and if what must stay is still
+//! too long, every long text is cut.
 
 use std::borrow::Cow;
 
@@ -17,29 +17,29 @@ use crate::message::{Block, BlockKind, Call};
 use crate::raw::Raw;
 use crate::tokens::count;
 
-/// The longest text, in characters, that the last resort begins with, and the shortest that it
-/// goes down to.
+/// The longest text, in characters, that the last resort starts with, and the shortest that it goes
+/// down to.
 const TEXT_CHARS: std::ops::RangeInclusive<usize> = 32..=131_072;
 
-/// What it took to fit.
+/// What was necessary to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     /// Whole turns were left out, or nothing.
     Turns(Option<Older>),
-    /// The turns that are left had to be thinned as well.
+    /// The remaining turns had to be shortened as well.
     Less,
 }
 
 /// The newest page that was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Older {
-    /// Where it ends, in the running count of tokens.
+    /// Its end, in the running count of tokens.
     pub(super) end: u64,
     /// Tokens it would need.
     pub(super) tokens: u64,
 }
 
-/// Brings a context under `budget` tokens.
+/// Reduces a context to `budget` tokens.
 pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
     if draft.tokens() <= budget {
         return (draft, Fit::Turns(None));
@@ -56,8 +56,8 @@ pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
     (draft, Fit::Less)
 }
 
-/// Leaves out turns by whole pages until the rest fits. The last turn stays, finished or not:
-/// a context without it would be about nothing.
+/// Leaves out turns by whole pages until the rest fits. The last turn stays, finished or not: a
+/// context without it would be useless.
 fn drop_pages(draft: &mut Draft<'_>, budget: u64, page: u64) -> Option<Older> {
     let last = draft.turns.len().saturating_sub(1);
     let stays = |(index, turn): &(usize, &Turn<'_>)| turn.pinned || *index == last;
@@ -123,7 +123,7 @@ fn thin_last_turn(draft: &mut Draft<'_>, budget: u64, page: u64) {
         total -= gone.map(|round| round.tokens()).sum::<u64>();
         kept_from = all[index + 1];
     }
-    // Inside the last page the newest round stays, whatever its size.
+    // The newest round of the last page stays, however large.
     let newest = turn.rounds.len() - 1;
     let mut index = 0;
     let mut dropped: Option<(u64, u64, u64, u64)> = None;
@@ -152,7 +152,7 @@ fn page_of(round: &Round<'_>, page: u64) -> u64 {
     round.before.tokens / page
 }
 
-/// The last resort: cuts every text that is left to one length, as long as fits.
+/// The last resort: cuts every remaining text to one length, as long as fits.
 fn cut_texts(draft: &mut Draft<'_>, budget: u64) {
     let mut max = *TEXT_CHARS.end();
     while draft.tokens() > budget && max >= *TEXT_CHARS.start() {
@@ -227,7 +227,7 @@ fn cut_block(block: &Block, max: usize) -> Block {
         BlockKind::Text(text) => Block::text(cut_text(text, max)),
         BlockKind::Prefix(text) => Block::prefix(cut_text(text, max)),
         BlockKind::ToolUse(call) if call.input.get().chars().nth(max).is_some() => {
-            // The beginning of JSON is not JSON: what is left of it is kept as text.
+            // The beginning of JSON is not JSON, so it is kept as text.
             let input = serde_json::json!({ "truncated": cut_text(call.input.get(), max) });
             let (id, name) = (call.id.clone(), call.name.clone());
             Block::of(BlockKind::ToolUse(Call { id, name, input: Raw::of(&input) }))
@@ -238,7 +238,7 @@ fn cut_block(block: &Block, max: usize) -> Block {
 }
 
 fn cut_text(text: &str, max: usize) -> String {
-    // Cutting a text that was cut before must not pile up marks.
+    // Cutting a text that was cut before must not add another mark.
     let body = text.strip_suffix(TRUNCATED_MARK).unwrap_or(text);
     match body.char_indices().nth(max) {
         Some((end, _)) => format!("{}{TRUNCATED_MARK}", &body[..end]),

@@ -1,10 +1,10 @@
-//! The contexts of a log that grows, without starting from scratch each time.
+//! Extends the context of a growing log, instead of building it from scratch each time.
 //!
-//! What comes before the turn that continues stays as it is: that is what keeps a provider's cache
-//! warm, and it need not be worked out again for every round either, nor for the next question. A
-//! follower keeps the last context and builds only what is new: the turn that goes on, or the turn
-//! that was going on then and those after it. Where anything else may have changed, it builds all
-//! of it. The result is always that of [`build`](super::build), which a test holds it to.
+//! Everything before the unfinished turn stays the same: that keeps a provider's cache warm, and it
+//! does not have to be computed again for every round, nor for the next question. A follower keeps
+//! the last context and builds only what is new: the unfinished turn, or the one that was
+//! unfinished then and those after it. If anything else may have changed, it builds all of it. The
+//! result is always that of [`build`](super::build), which a test checks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::entry::Tally;
 use crate::log::Log;
 use crate::message::Role;
 
-/// Builds the contexts of a log that grows.
+/// Builds the contexts of a growing log.
 pub struct Follower {
     policy: Policy,
     model: Model,
     last: Option<Last>,
 }
 
-/// The last context, and what of it holds whatever comes next.
+/// The last context, and the part of it that will not change.
 struct Last {
     context: Arc<Context>,
-    /// What the log said when it was built.
+    /// The tally it was built for.
     tally: Tally,
-    /// The first entry of the turn that was going on.
+    /// The first entry of the unfinished turn.
     turn: u64,
     before: Before,
     /// The ids of calls that are used: before the turn, and in it.
@@ -40,20 +40,20 @@ struct Last {
     in_full: HashSet<u64>,
 }
 
-/// What comes before a turn.
+/// The part before a turn.
 #[derive(Clone, Copy)]
 struct Before {
     messages: usize,
     /// Tokens of the messages.
     tokens: u64,
-    /// Tokens as they are weighed against the window.
+    /// Tokens as counted against the window.
     weight: u64,
     cuts: usize,
-    /// What had to go to make room.
+    /// What was dropped to make room.
     older: Option<Older>,
 }
 
-/// What is said before the turn that goes on, and how it was weighed.
+/// The part before the unfinished turn, and how it was measured.
 struct Said<'a> {
     current: Option<Turn<'a>>,
     weight: u64,
@@ -73,14 +73,15 @@ impl Follower {
         self.policy == *policy && self.model == *model
     }
 
-    /// The last context with what is new, if nothing else can have changed. The log need not hold
-    /// more than it did then, and what was added. It is cheapest when the last one is gone by now.
+    /// The last context extended by what is new, if nothing else can have changed. The log only
+    /// needs what it had then, and what was added. This is cheapest if the last context was
+    /// dropped.
     pub fn extend(&mut self, log: &Log) -> Option<Arc<Context>> {
         let last = self.last.take()?;
         let (then, now) = (last.tally, log.tally());
         let same =
             (now.boundary, now.system, now.started) == (then.boundary, then.system, then.started);
-        // A step that looks at the whole log may let go of something older with each question.
+        // A step that depends on the whole log may drop something older with each question.
         let moved = now.turn != Some(last.turn) && steps::depend_on_the_log(&self.policy);
         // One that counts messages may do so with each message.
         if !same || moved || self.policy.keep_recent.is_some() {
@@ -130,14 +131,14 @@ impl Follower {
         self.finish(log, out, Said { current, weight, older, in_full })
     }
 
-    /// Returns the turn that continues, and remembers what comes before it.
+    /// Returns the unfinished turn, and remembers the part before it.
     fn finish(
         &mut self,
         log: &Log,
         mut out: Out,
         Said { current, weight, older, in_full }: Said<'_>,
     ) -> Arc<Context> {
-        // What the person says now would join what they said before.
+        // The next user message would be merged with the previous one.
         let joins = out.speaks(Role::User);
         let (messages, tokens) = (out.messages(), out.tokens());
         let turn = current.as_ref().map(|turn| (turn.seq, turn.tokens()));

@@ -1,10 +1,10 @@
-//! Only the latest messages, cut in batches.
+//! Keeps the latest messages, and drops older ones in batches.
 //!
-//! A window that slides with every message would change the first bytes sent every time, and a
-//! provider's cache with them. So when there are more than `max` messages, the oldest quarter
-//! goes at once, and then the beginning stays where it is until the window is full again. The
-//! cut falls on a turn's start; only where one long turn fills the whole batch, or is the one that
-//! is going on, does it fall between two rounds of that turn, whose question is then kept.
+//! A window that slides with every message would change the first bytes sent every time, and
+//! invalidate the provider's cache. So when there are more than `max` messages, the oldest quarter
+//! is dropped at once, and then the beginning stays the same until the window is full again. The
+//! cut is at the start of a turn; only if one long turn fills the whole batch, or is the unfinished
+//! one, is it between two rounds of that turn, whose question is then kept.
 
 use super::draft::{Draft, Turn};
 use super::steps::{Reach, Scope, StepRule};
@@ -25,11 +25,11 @@ pub(super) const RULE: StepRule = StepRule {
 struct Window {
     /// Messages before it.
     start: u64,
-    /// A turn that starts before this many messages is the better place to cut.
+    /// A turn that starts before this many messages is the better position for the cut.
     batch_end: u64,
 }
 
-/// The window, if anything has to go.
+/// The window, if anything has to be dropped.
 fn window(tally: &Tally, messages: u64, max: u32) -> Option<Window> {
     let max = u64::from(max);
     let base = tally.boundary.map_or(0, |boundary| boundary.messages);
@@ -48,8 +48,8 @@ fn window_of(draft: &Draft<'_>, policy: &Policy) -> Option<Window> {
     window(&tally, tally.messages, policy.keep_recent?)
 }
 
-/// Enough was read when the run begins before the window does, and what the model said last in the
-/// turn that goes on is in it.
+/// Enough was read when the run begins before the window does, and contains the model's last reply
+/// in the unfinished turn.
 fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
     if draft.current().is_some_and(|turn| turn.partial && turn.rounds.is_empty()) {
         return Reach::More;
@@ -61,7 +61,7 @@ fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
     }
 }
 
-/// Whether a turn's messages are among those the log counts.
+/// Whether a turn's messages are counted in the log.
 fn counted(turn: &Turn<'_>) -> bool {
     !turn.pinned && !turn.carried
 }
@@ -78,7 +78,7 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
         cut_at(&mut draft, window);
     }
     leave_no_more_than(&mut draft, u64::from(max));
-    // What stood before a window may not have been read.
+    // What was before the window may not have been read.
     if window.is_some() || parts(&draft) < before {
         match draft.turns.iter().find(|turn| counted(turn)).map(|turn| turn.seq) {
             Some(seq) => report_split(&mut draft, seq),
@@ -88,8 +88,8 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     draft
 }
 
-/// Leaves out the turns before the window. Where one turn reaches over its beginning and no other
-/// starts in the batch, that turn keeps its question and the rounds in the window.
+/// Leaves out the turns before the window. If one turn spans its beginning and no other starts in
+/// the batch, that turn keeps its question and the rounds in the window.
 fn cut_at(draft: &mut Draft<'_>, window: Window) {
     let starts_in_batch = draft.turns.iter().any(|turn| {
         counted(turn) && (window.start..window.batch_end).contains(&turn.before.messages)
@@ -106,8 +106,8 @@ fn cut_at(draft: &mut Draft<'_>, window: Window) {
     });
     if let Some(turn) = draft.turns.iter_mut().find(|turn| counted(turn) && Some(turn.seq) == split)
     {
-        // One more than the window says, because the question is kept beside them. What the model
-        // said last in a turn that goes on stays: it is waiting for what comes of it.
+        // One more than the window says, because the question is kept too. The last reply of an
+        // unfinished turn stays: it is waiting for its results.
         let last = turn.rounds.len().saturating_sub(usize::from(!turn.finished));
         let mut index = 0;
         turn.rounds.retain(|round| {
@@ -117,8 +117,8 @@ fn cut_at(draft: &mut Draft<'_>, window: Window) {
     }
 }
 
-/// Leaves out the oldest turns, then the oldest rounds of the last turn, until a provider is sent no
-/// more than `max` messages.
+/// Leaves out the oldest turns, then the oldest rounds of the last turn, until a provider is sent
+/// no more than `max` messages.
 fn leave_no_more_than(draft: &mut Draft<'_>, max: u64) {
     let last = draft.turns.iter().rfind(|turn| !turn.left_out).map(|turn| turn.seq);
     while sent(&draft.turns) > max {
@@ -134,8 +134,8 @@ fn leave_no_more_than(draft: &mut Draft<'_>, max: u64) {
     }
 }
 
-/// The messages a provider is sent of these turns. Each result is one, and so is what stands in for
-/// a question or a result that is missing; questions that follow one another are one.
+/// The number of messages a provider is sent for these turns. Each result is one, and so is the
+/// replacement of a missing question or result; consecutive questions are one.
 fn sent(turns: &[Turn<'_>]) -> u64 {
     let (mut sent, mut asks) = (0, false);
     for turn in turns.iter().filter(|turn| !turn.left_out) {
@@ -151,8 +151,8 @@ fn sent(turns: &[Turn<'_>]) -> u64 {
     sent
 }
 
-/// Reports what stood before a turn that was split, and which of its rounds are left out; its
-/// question is kept. Told in running totals, for not all of it may have been read.
+/// Reports what was before a turn that was split, and which of its rounds are left out; its
+/// question is kept. Uses running totals, because not all of it may have been read.
 fn report_split(draft: &mut Draft<'_>, seq: u64) {
     let of_log = |turn: &&Turn<'_>| !turn.pinned && !turn.carried;
     let mut turns = draft.turns.iter().filter(of_log).skip_while(|turn| turn.seq != seq);

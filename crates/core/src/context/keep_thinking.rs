@@ -1,8 +1,9 @@
-//! Thinking stays where it was sent, also when its turn is over.
+//! Keeps thinking in the context after its turn is over.
 //!
-//! A provider that signs thinking takes it back in later turns. Leaving it out when a turn ends would
-//! change what was sent, from the first thought of the turn on, and the provider's cache would be lost
-//! from there. Where results are thinned, that is so anyway, and the thinking goes with them.
+//! A provider that signs thinking accepts it in later turns. Removing it when a turn ends would
+//! change what was sent, from the first thinking block of the turn on, and invalidate the
+//! provider's cache from there. Where results are thinned, that happens anyway, and the thinking is
+//! removed with them.
 
 use super::draft::Draft;
 use super::steps::{Scope, StepRule};

@@ -4,15 +4,15 @@
 //! stored and nothing is changed; shortening an old tool result shortens the *view*, never the
 //! log. Summarising is not here, because it has to ask a model.
 //!
-//! The steps run in one fixed order, the list in `steps.rs`, on everything since the last clear;
-//! then `fit_budget`, and last `validity`, after which a provider accepts the result whatever the
-//! log holds. Each step takes whole rounds, so none can separate a call from its result, and
-//! reports what it cut.
+//! The steps run in a fixed order, the list in `steps.rs`, on everything since the last clear; then
+//! `fit_budget`, and last `validity`, after which a provider accepts the result, regardless of the
+//! log. Each step works on whole rounds, so none can separate a call from its result, and reports
+//! what it cut.
 //!
-//! Two rules keep the provider's cache warm. Inside a turn the bytes already sent stay as they
-//! are; between turns, what must go goes in batches. Where a batch ends is decided by absolute
-//! positions in the log (running totals), never by what an earlier call did, so a context is the
-//! same after a restart, and on a log of which only the end was read.
+//! Two rules keep the provider's cache warm. Inside a turn, bytes that were sent do not change;
+//! between turns, content is dropped in batches. Where a batch ends depends on absolute positions
+//! in the log (running totals), never on earlier calls, so a context is the same after a restart,
+//! and if only the end of the log was read.
 
 mod clip;
 mod draft;
@@ -47,13 +47,13 @@ use fit_budget::Fit;
 /// The model a context is built for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// Who runs it.
+    /// Its provider.
     pub provider: String,
     /// Its name there.
     pub name: String,
-    /// Tokens it can see at once, its reply included.
+    /// Its context window in tokens, reply included.
     pub window: u64,
-    /// Tokens kept free for its reply.
+    /// Tokens reserved for its reply.
     pub reply: u64,
     /// What it can read besides text.
     pub sees: ModelInputs,
@@ -69,19 +69,19 @@ pub struct ModelInputs {
 }
 
 impl ModelInputs {
-    /// Whether it takes a picture of so many bytes.
+    /// Whether it accepts a picture of this size.
     pub fn takes_image(self, bytes: u64) -> bool {
         self.images && bytes <= IMAGE_BYTES_MAX
     }
 
-    /// Whether it takes a PDF of so many bytes.
+    /// Whether it accepts a PDF of this size.
     pub fn takes_document(self, bytes: u64) -> bool {
         self.documents && bytes <= DOCUMENT_BYTES_MAX
     }
 }
 
 impl Model {
-    /// A model of which nothing but its name is known.
+    /// A model of which only the name is known.
     pub fn new(provider: impl Into<String>, name: impl Into<String>) -> Model {
         let (provider, name) = (provider.into(), name.into());
         let sees = ModelInputs::default();
@@ -99,25 +99,24 @@ impl Model {
     }
 }
 
-/// What a model is about to see.
+/// What is sent to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Context {
-    /// The messages, the system message first, in the form of this crate: every provider's own
-    /// JSON can be made of them message by message (`rethread-agent` does it for three). Calls
-    /// and their results are whole and in order, and a result is a message of its own. A session
-    /// in which nothing was said has none.
+    /// The messages, the system message first, in the form of this crate: each can be converted to
+    /// any provider's JSON (`rethread-agent` does it for three). Calls and their results are
+    /// complete and in order, and a result is a separate message. A session without messages has
+    /// none.
     pub messages: Vec<Message>,
     /// Their tokens, by our count.
     pub tokens: u64,
     /// What was removed or shortened.
     pub cuts: Vec<Cut>,
-    /// How many leading messages stay as they are while the turn goes on: where a provider may
-    /// be told to cache.
+    /// How many leading messages stay the same until the turn is over: where a provider may cache.
     pub stable: usize,
 }
 
-/// A context as programs read it, the same at every door. Messages are written as they are,
-/// never through another form of JSON: what a model would be sent keeps every digit.
+/// A context as JSON, the same for every interface. Messages are written byte for byte, so that
+/// numbers keep every digit.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     /// The policy that shaped it.
@@ -151,7 +150,7 @@ impl Step {
     pub const CLEAR: Step = Step("clear");
     /// The turn was marked as left out: refused, or asked again.
     pub const LEFT_OUT: Step = Step("left_out");
-    /// The model's window is not larger.
+    /// The model's window is too small.
     pub const FIT_BUDGET: Step = Step("fit_budget");
     /// It cannot be read.
     pub const DAMAGE: Step = Step("damage");
@@ -173,7 +172,7 @@ pub struct Cut {
     pub seq: u64,
     /// The last entry it concerns.
     pub through: u64,
-    /// What pages the original back.
+    /// The reference for `recall`.
     #[serde(rename = "ref")]
     pub reference: String,
     /// What happened.
@@ -185,20 +184,20 @@ pub struct Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutReason {
-    /// Blanks, colours and line numbers; every line is there.
+    /// Only blanks, colours and line numbers; every line is there.
     Tidied,
-    /// An edit or a write that succeeded says again what the call said.
+    /// The output of a successful edit or write repeats the call.
     Echo,
     /// An earlier result in the same context shows them.
     Repeated,
     /// There are too many.
     Long,
-    /// The turn is over, and the provider's cache had ended.
+    /// The turn is over, and the provider's cache had expired.
     Cold,
 }
 
 impl CutReason {
-    /// In a word.
+    /// As a word.
     pub fn as_str(self) -> &'static str {
         match self {
             CutReason::Tidied => "tidied",
@@ -210,33 +209,33 @@ impl CutReason {
     }
 }
 
-/// What happened to what was cut.
+/// What was done to what was cut.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum CutEffect {
-    /// It is not in the context.
+    /// It was dropped.
     Dropped {
         /// Messages.
         messages: u64,
         /// Tokens.
         tokens: u64,
     },
-    /// It is in the context, shorter.
+    /// It was shortened.
     Shortened {
-        /// Characters it has.
+        /// Its length in characters.
         from_chars: u64,
-        /// Characters the model sees.
+        /// Characters that are sent.
         to_chars: u64,
     },
-    /// Some of its lines are in the context.
+    /// Some of its lines are shown.
     Trimmed {
-        /// Characters it has.
+        /// Its length in characters.
         from_chars: u64,
-        /// Characters the model sees.
+        /// Characters that are sent.
         to_chars: u64,
         /// Lines it has.
         from_lines: u64,
-        /// Lines of it that the model sees.
+        /// Lines that are shown.
         to_lines: u64,
         /// Why the others are not.
         why: CutReason,
@@ -248,13 +247,14 @@ pub enum CutEffect {
     },
 }
 
-/// Builds what a model sees from the end of a log.
+/// Builds a context from the end of a log.
 pub fn build(log: &Log, policy: &Policy, model: &Model) -> Context {
     let (draft, _) = shape(log, policy, model);
     validity::finish(draft, model)
 }
 
-/// The turn from which on thinning results pays although the provider's cache is warm, if it does.
+/// The turn from which thinning results pays although the provider's cache is warm, if there is
+/// one.
 pub(crate) fn thinning_pays_from(log: &Log, policy: &Policy) -> Option<u64> {
     trim_results::pays_from(log, policy)
 }
@@ -264,7 +264,7 @@ fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> (Draft<'a>, Fit) {
     let mut draft = steps::apply_all(Draft::new(log), policy);
     let left_out = draft.without_left_out();
     let (mut draft, fit) = fit_budget::apply(draft, model.budget());
-    // Where older turns had to go, those among them are not reported one by one: they may not have
+    // If older turns had to be dropped, cuts in them are not reported separately: they may not have
     // been read.
     let made_room = draft.cuts.iter().any(|cut| cut.by == Step::FIT_BUDGET);
     let of_log = |turn: &&draft::Turn<'_>| !turn.pinned && !turn.carried;

@@ -1,7 +1,8 @@
-//! How far back a log must be read before a context can be built.
+//! Plans how far back a log must be read to build a context.
 //!
-//! The answer never depends on how long the log is, only on what the context will hold. Building
-//! on a log read until [`next`] asks for nothing more gives the same bytes as building on all of it.
+//! The answer never depends on the length of the log, only on what the context will contain. When
+//! [`next`] returns `None`, building from the part that was read gives the same bytes as building
+//! from the whole log.
 
 use super::draft::{Draft, DraftResult, Turn};
 use super::steps::{self, Reach};
@@ -17,8 +18,8 @@ pub enum Need {
     Earlier,
 }
 
-/// What must still be read before a context can be built from this log; `None` when building on
-/// it gives the same as building on the whole log.
+/// What must still be read before a context can be built from this log; `None` if the result is
+/// already the same as for the whole log.
 pub fn next(log: &Log, policy: &Policy, model: &Model) -> Option<Need> {
     if let Some(seq) = pin(log) {
         return Some(Need::Entry(seq));
@@ -39,7 +40,7 @@ fn enough(log: &Log, policy: &Policy, model: &Model) -> bool {
     }
 }
 
-/// Whether the turns that were read whole do not all fit, as they will be shown.
+/// Whether the completely read turns do not all fit, in the form in which they will be shown.
 fn fills_the_window(draft: Draft<'_>, policy: &Policy, model: &Model) -> bool {
     let draft = steps::apply_to_each_turn(draft, policy);
     let budget = model.budget();
@@ -64,9 +65,8 @@ fn fills_the_window(draft: Draft<'_>, policy: &Policy, model: &Model) -> bool {
     stubs > budget + budget / 2
 }
 
-/// An entry from before the run that a context needs and the log does not hold: the system
-/// message, the summary the session was restored from, or the question of the turn the run
-/// begins in.
+/// An entry from before the run that a context needs and the log lacks: the system message, the
+/// summary the session was restored from, or the question of the turn the run begins in.
 fn pin(log: &Log) -> Option<u64> {
     let first = log.first();
     if first == 0 || log.entries().is_empty() {

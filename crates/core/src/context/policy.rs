@@ -1,26 +1,25 @@
-//! The options that shape a context, and the presets people name.
+//! The options for building a context, and the presets.
 
 use crate::limits::{CLIP_CHARS, CLIP_TEXTS, HISTORY_MESSAGES_MAX, RESULT_CHARS_MAX};
 use crate::session::Header;
 use crate::shown::Allowances;
 
-/// The options that shape a context. `fit_budget` and `validity` always apply.
+/// The options for building a context. `fit_budget` and `validity` always apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How much tool results show of their lines, where they do not show all: see
-    /// [`shown`](crate::shown).
+    /// How many lines of tool results are shown, if not all: see [`shown`](crate::shown).
     pub trim_results: Option<Allowances>,
-    /// Whether results of finished turns are thinned where the log says that the cache was cold.
+    /// Whether results of finished turns are thinned if the log says that the cache was cold.
     pub thin_turns: bool,
-    /// Characters a tool result keeps.
+    /// Characters of a tool result.
     pub truncate_results: Option<usize>,
-    /// Whether the tool results of finished turns become stubs.
+    /// Whether tool results of finished turns are replaced by stubs.
     pub stub_tools: bool,
-    /// Whether thinking stays when its turn is over, where its provider takes it back.
+    /// Whether thinking stays after its turn, if its provider accepts it.
     pub keep_thinking: bool,
-    /// Messages kept, the system message not counted.
+    /// Messages to keep, not counting the system message.
     pub keep_recent: Option<u32>,
     /// Keep only the last texts.
     pub clip: Option<Clip>,
@@ -39,7 +38,7 @@ impl Policy {
     /// The presets, by name.
     pub const PRESETS: [&str; 5] = ["chat", "editor", "emacs", "cli", "bot"];
 
-    /// Everything, as far as the model can see.
+    /// Everything that fits the model's window.
     pub fn cli() -> Policy {
         Policy {
             name: "cli".into(),
@@ -80,8 +79,8 @@ impl Policy {
         Policy { name: "bot".into(), keep_thinking: false, clip: Some(clip), ..Policy::cli() }
     }
 
-    /// The terminal's default: of each result the lines that matter, and less of finished turns
-    /// once the cache is cold. On replayed sessions it costs least and forgets least
+    /// The terminal's default: the relevant lines of each result, and fewer in finished turns once
+    /// the cache is cold. On replayed sessions it costs least and forgets least
     /// (`docs/economy.md`).
     pub fn chat() -> Policy {
         let trim_results = Some(Allowances::default());
@@ -100,7 +99,7 @@ impl Policy {
         }
     }
 
-    /// The policy with the session's own history length, where it counts messages.
+    /// The policy with the session's own history length, if it limits messages.
     #[must_use]
     pub fn for_session(mut self, header: &Header) -> Policy {
         if let (Some(_), Some(own)) = (self.keep_recent, header.profile.max_history) {

@@ -1,15 +1,15 @@
-//! The steps that shape a context, in their one order.
+//! The steps of building a context, in order.
 //!
-//! Building a context, planning how far back to read, and extending the last context all walk this
+//! Building a context, planning how far back to read, and extending the last context all use this
 //! list, so a new step is one file and one line here. `fit_budget` and `validity` are not in it:
-//! they always apply, and always last.
+//! they always apply, at the end.
 
 use super::draft::Draft;
 use super::{
     Policy, Step, clip, keep_recent, keep_thinking, stub_tools, trim_results, truncate_results,
 };
 
-/// The steps a policy can ask for, in the order they run.
+/// The steps of a policy, in the order they run.
 const STEPS: [StepRule; 6] = [
     trim_results::RULE,
     truncate_results::RULE,
@@ -19,13 +19,13 @@ const STEPS: [StepRule; 6] = [
     clip::RULE,
 ];
 
-/// One step: when it runs, what it does, and what that depends on.
+/// One step: when it applies, what it does, and what that depends on.
 pub(super) struct StepRule {
-    /// What its cuts are reported as.
+    /// The name under which its cuts are reported.
     pub(super) name: Step,
-    /// Whether the policy asks for it.
+    /// Whether the policy uses it.
     pub(super) wanted: fn(&Policy) -> bool,
-    /// Does it.
+    /// Applies it.
     pub(super) apply: for<'a> fn(Draft<'a>, &Policy) -> Draft<'a>,
     /// What its effect depends on.
     pub(super) scope: Scope,
@@ -33,7 +33,7 @@ pub(super) struct StepRule {
 
 /// What the effect of a step depends on.
 pub(super) enum Scope {
-    /// On each turn alone. New turns can be shaped without looking at the older ones again.
+    /// On each turn alone. New turns can be processed without the older ones.
     Turn,
     /// On the turns around it. The function says whether enough of the log was read.
     Log(fn(&Draft<'_>, &Policy) -> Reach),
@@ -45,7 +45,7 @@ pub(super) enum Reach {
     Enough,
     /// Something that was not read may be in it.
     More,
-    /// This step cannot tell; the window of the model decides.
+    /// This step does not know; the window of the model decides.
     Unknown,
 }
 
@@ -53,30 +53,30 @@ fn wanted(policy: &Policy) -> impl Iterator<Item = &'static StepRule> {
     STEPS.iter().filter(|rule| (rule.wanted)(policy))
 }
 
-/// Applies every step the policy asks for.
+/// Applies every step of the policy.
 pub(super) fn apply_all<'a>(draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     wanted(policy).fold(draft, |draft, rule| (rule.apply)(draft, policy))
 }
 
-/// Applies the steps that look at each turn alone.
+/// Applies the steps that process each turn alone.
 pub(super) fn apply_to_each_turn<'a>(draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     let alone = wanted(policy).filter(|rule| matches!(rule.scope, Scope::Turn));
     alone.fold(draft, |draft, rule| (rule.apply)(draft, policy))
 }
 
-/// When a step runs, counted from the first: cuts of one entry are reported in this order.
+/// The position of a step: cuts of one entry are reported in this order.
 pub(super) fn order(step: Step) -> usize {
     let listed = STEPS.iter().map(|rule| rule.name);
     let mut all = [Step::CLEAR].into_iter().chain(listed).chain([Step::LEFT_OUT, Step::FIT_BUDGET]);
     all.position(|one| one == step).unwrap_or(usize::MAX)
 }
 
-/// Whether a new question may change what older turns look like.
+/// Whether a new question may change what is shown of older turns.
 pub(super) fn depend_on_the_log(policy: &Policy) -> bool {
     wanted(policy).any(|rule| matches!(rule.scope, Scope::Log(_)))
 }
 
-/// Whether the steps can tell that enough of the log was read, or that it was not.
+/// Whether the steps know that enough of the log was read, or that it was not.
 pub(super) fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
     for rule in wanted(policy) {
         if let Scope::Log(reach) = rule.scope {

@@ -1,4 +1,4 @@
-//! Tool results of finished turns become stubs.
+//! Replaces tool results of finished turns with stubs.
 
 use super::draft::{Draft, DraftResult};
 use super::steps::{Scope, StepRule};
@@ -13,7 +13,7 @@ const NAME: Step = Step("stub_tools");
 pub(super) const RULE: StepRule =
     StepRule { name: NAME, wanted: |policy| policy.stub_tools, apply, scope: Scope::Turn };
 
-/// Stubs the results of every finished turn, where the stub is shorter.
+/// Stubs the results of every finished turn, if the stub is shorter.
 fn apply<'a>(mut draft: Draft<'a>, _: &Policy) -> Draft<'a> {
     for turn in draft.turns.iter_mut().filter(|turn| turn.finished && !turn.pinned) {
         turn.rounds.iter_mut().flat_map(|round| &mut round.answers).for_each(stub);

@@ -1,6 +1,6 @@
-//! Tool results show the lines that matter; those of finished turns fewer, once the cache was cold.
+//! Shows the relevant lines of tool results, and fewer in finished turns once the cache was cold.
 //!
-//! Which lines these are was decided when the result was appended: see [`shown`](crate::shown).
+//! The lines were chosen when the result was appended: see [`shown`](crate::shown).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) const RULE: StepRule = StepRule {
     scope: Scope::Turn,
 };
 
-/// Shows of every result the lines that were decided.
+/// Shows the chosen lines of every result.
 fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     let log = draft.log;
     draft.allowances = policy.trim_results.unwrap_or_default();
@@ -43,13 +43,13 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     draft
 }
 
-/// Whether a result is so short that it is always shown as it is.
+/// Whether a result is so short that it is always shown completely.
 fn is_short(answer: &DraftResult<'_>) -> bool {
     let texts = answer.result.content.iter().filter_map(|block| block.as_text());
     texts.map(str::len).sum::<usize>() <= ECHO_CHARS
 }
 
-/// The excerpt of a result, from before or made now.
+/// The excerpt of a result, cached or made now.
 fn made(
     log: &Log,
     round: &Round<'_>,
@@ -65,11 +65,11 @@ fn made(
     }
 }
 
-/// The turn from which on thinning pays although the cache is warm, if it does: what is saved in the
-/// calls to come, less what writing the end of the context again costs.
+/// The turn from which thinning pays although the cache is warm, if there is one: the savings in
+/// future calls, minus the cost of rewriting the end of the context.
 pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
     let draft = apply(Draft::new(log), policy);
-    // A session goes on for longer the longer it has been going on.
+    // The longer a session has lasted, the longer it is expected to continue.
     let tally = log.tally();
     let said = tally.messages.saturating_sub(tally.boundary.map_or(0, |clear| clear.messages));
     let calls = THIN_CALLS_AHEAD.max(said / 8);
@@ -110,7 +110,7 @@ fn make(
     excerpt(&answer.result.text(), kind, decided, allowances, form, &answer.reference(), visible)
 }
 
-/// Sends an excerpt in place of the result, and reports it.
+/// Sends an excerpt instead of the result, and reports it.
 fn show(answer: &mut DraftResult<'_>, excerpt: &Excerpt, form: Form) {
     if excerpt.whole {
         return;
@@ -139,8 +139,8 @@ fn show(answer: &mut DraftResult<'_>, excerpt: &Excerpt, form: Form) {
     answer.refers_to.clone_from(&excerpt.refers_to);
 }
 
-/// Tokens of an excerpt: a share of what was counted. Counting again would cost as much as all the
-/// rest of this.
+/// Tokens of an excerpt: a share of the original count. Counting again would take as long as
+/// everything else here.
 fn share(answer: &DraftResult<'_>, excerpt: &Excerpt) -> u64 {
     let whole = answer.measure.map_or(answer.tokens, |measure| measure.tokens.into());
     if excerpt.whole {
@@ -165,11 +165,11 @@ pub(super) fn shown_in_full<'a>(
     rounds.into_iter().flat_map(|round| &round.answers).filter(full).map(|answer| answer.seq)
 }
 
-/// Takes back references to results that are not in this context: those lines are left out like
+/// Removes references to results that are not in this context: those lines are left out like
 /// others. `before` says what is shown before the turns of this draft.
 ///
-/// A result only goes where the context before this one changes anyway, so this rewrites nothing that
-/// would have stayed in a cache.
+/// A result is dropped only where the context before this one changes anyway, so this rewrites
+/// nothing that could have stayed in a cache.
 pub(super) fn resolve(draft: &mut Draft<'_>, before: impl Fn(u64) -> bool) {
     let refers = |round: &Round<'_>| round.answers.iter().any(|one| !one.refers_to.is_empty());
     if !draft.turns.iter().flat_map(|turn| &turn.rounds).any(refers) {

@@ -1,4 +1,4 @@
-//! Tool results keep their first characters.
+//! Cuts tool results to their first characters.
 
 use super::draft::Draft;
 use super::steps::{Scope, StepRule};

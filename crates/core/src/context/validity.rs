@@ -1,9 +1,9 @@
-//! The last word: whatever the log holds, a provider accepts the result.
+//! The last step: makes the result acceptable to every provider, regardless of the log.
 //!
-//! After this step the roles alternate from a user message on, every call has exactly one answer
-//! right after it, ids and names are of the form all providers take, nothing is empty, and
-//! thinking is only sent to the model that wrote it: in the turn that continues, and in earlier ones
-//! where the policy keeps it.
+//! After this step the roles alternate, starting with a user message; every call has exactly one
+//! result right after it; ids and names have a form that all providers accept; nothing is empty;
+//! and thinking is only sent to the model that wrote it: in the unfinished turn, and in earlier
+//! ones if the policy keeps it.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,19 +14,19 @@ use crate::log::INTERRUPTED;
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
 use crate::raw::Raw;
 
-/// Used in place of an empty message of the user.
+/// Used instead of an empty user message.
 const EMPTY: &str = "[empty message]";
 /// Used as the user's message before a reply that has none.
 const CONTINUES: &str = "[the conversation continues here]";
-/// Used in place of an empty tool result.
+/// Used instead of an empty tool result.
 const NO_OUTPUT: &str = "[no output]";
 
-/// The longest id of a call that every provider takes.
+/// The longest id of a call that every provider accepts.
 const CALL_ID_CHARS_MAX: usize = 40;
-/// The longest name of a tool that every provider takes.
+/// The longest name of a tool that every provider accepts.
 const TOOL_NAME_CHARS_MAX: usize = 64;
 
-/// Writes the messages a provider is sent.
+/// Writes the messages for a provider.
 pub(super) fn finish(draft: Draft<'_>, model: &Model) -> Context {
     let mut out = Out::new(model, Vec::new(), 0, draft.cuts, HashSet::new());
     out.system(draft.system);
@@ -48,7 +48,7 @@ pub(super) struct Out {
 }
 
 impl Out {
-    /// Goes on from messages that are there, with the ids of the calls in them.
+    /// Continues after existing messages, with the ids of the calls in them.
     pub(super) fn new(
         model: &Model,
         messages: Vec<Message>,
@@ -83,7 +83,7 @@ impl Out {
         self.new_ids.clear();
     }
 
-    /// Says turns.
+    /// Adds turns.
     pub(super) fn turns<'a>(&mut self, turns: impl IntoIterator<Item = Turn<'a>>) {
         for turn in turns {
             let (current, waiting) = (!turn.finished, turn.waiting());
@@ -104,7 +104,7 @@ impl Out {
     /// The context, the ids that are used, and which of them are new.
     pub(super) fn finish(mut self) -> (Context, HashSet<String>, Vec<String>) {
         if self.speaks(Role::Assistant) {
-            // Another reply without a user's word between would join this one.
+            // Another reply without a user message in between would be merged with this one.
             self.unstable = 1;
         }
         self.cuts.sort_by_key(|cut| (cut.seq, steps::order(cut.by)));
@@ -113,7 +113,7 @@ impl Out {
         (Context { messages, tokens, cuts, stable }, ids, new_ids)
     }
 
-    /// Says the instructions.
+    /// Adds the instructions.
     pub(super) fn system(&mut self, said: Option<DraftMessage<'_>>) {
         let Some(mut said) = said else { return };
         let blocks: Vec<Block> = said
@@ -129,7 +129,7 @@ impl Out {
         }
     }
 
-    /// Whether the last word is of this role.
+    /// Whether the last message has this role.
     pub(super) fn speaks(&self, role: Role) -> bool {
         self.messages.last().is_some_and(|message| message.role == role)
     }
@@ -139,7 +139,7 @@ impl Out {
         self.tokens += text.len().div_ceil(4) as u64;
     }
 
-    /// Adds a message; two of one role in a row become one.
+    /// Adds a message; two consecutive ones of one role are merged.
     fn add(&mut self, role: Role, mut blocks: Vec<Block>) {
         match self.messages.last_mut() {
             Some(last) if last.role == role && role != Role::Tool => {
@@ -170,7 +170,7 @@ impl Out {
                     None => self.left_out(&said, "an image without a usable source".into()),
                 },
                 BlockKind::Unknown if block.is_document() => blocks.push(block.clone()),
-                // Results were given to their calls before.
+                // Results were assigned to their calls before.
                 BlockKind::ToolResult(_) => {}
                 BlockKind::Thinking(_) | BlockKind::ToolUse(_) | BlockKind::Unknown => {
                     let what = format!("a `{}` block in a user message", block.type_name());
@@ -186,7 +186,7 @@ impl Out {
         }
     }
 
-    /// Says a round. Calls of one that is `waiting` may still be answered.
+    /// Adds a round. Calls of one that is `waiting` may still get results.
     fn round(&mut self, mut round: Round<'_>, thinks: bool, waiting: bool) {
         let joins = self.speaks(Role::Assistant);
         let keeps_thinking = thinks
@@ -255,7 +255,7 @@ impl Out {
         };
         let mut content = Vec::with_capacity(blocks.len());
         for block in blocks {
-            // A text that was shortened is ours already.
+            // A text that was shortened already belongs to us.
             let is_ours = matches!(block, Cow::Owned(_)) && block.raw().is_none();
             if is_ours && block.as_text().is_some_and(|text| !text.trim().is_empty()) {
                 content.push(block.into_owned());
@@ -294,8 +294,8 @@ impl Out {
         self.add(Role::Tool, vec![Block::of(BlockKind::ToolResult(result))]);
     }
 
-    /// An id every provider takes, used once in the whole context. Some models number their
-    /// calls again in every reply; those are told apart by their position in the log.
+    /// An id that every provider accepts, unique in the whole context. Some models number their
+    /// calls from the start in every reply; those are distinguished by their position in the log.
     fn call_id(&mut self, id: &str, seq: u64, index: usize) -> String {
         let allowed = (1..=CALL_ID_CHARS_MAX).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
@@ -328,8 +328,8 @@ fn call_block(call: &Call, id: &str) -> Block {
     Block::of(BlockKind::ToolUse(Call { id: id.into(), name, input }))
 }
 
-/// A picture in the one form that can be sent on. One that is kept with the session stays a blob:
-/// who sends the context puts its bytes in, which are no part of the log.
+/// A picture in the only form that can be sent. One that is stored with the session stays a blob:
+/// the caller inserts its bytes, which are not part of the log.
 fn picture(source: &Raw) -> Option<Block> {
     let value: serde_json::Value = serde_json::from_str(source.get()).ok()?;
     let text = |key: &str| value.get(key).and_then(|v| v.as_str()).filter(|v| !v.is_empty());

@@ -1,19 +1,19 @@
-//! Whether a file that another program wrote continues where our log ends.
+//! Compares a file that another program wrote with our log.
 //!
-//! Messages are the same if role and content are. Ids and times do not count: other programs assign
-//! new ones whenever they write.
+//! Messages are equal if their role and content are. Ids and times are ignored: other programs
+//! assign new ones whenever they write.
 
 use std::collections::HashMap;
 
-/// What makes two messages the same.
+/// What is compared of a message.
 pub(super) type Likeness = [u8; 16];
 
 /// How a file compares with a log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Compared {
-    /// From this message on it has what the log has not.
+    /// It continues the log, with new messages from this one on.
     New(usize),
-    /// It has other messages between those of the log, or nothing of it.
+    /// It has other messages between those of the log, or none of them.
     Other,
 }
 
@@ -23,7 +23,7 @@ pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compar
     for (place, likeness) in ours.iter().enumerate() {
         places.entry(*likeness).or_default().push(place);
     }
-    // Each message is looked for after the previous one.
+    // Each message is searched after the previous one.
     let mut next = 0;
     let mut matched = Vec::new();
     let known = |matched: &[bool]| matched.iter().take_while(|matched| **matched).count();
@@ -39,8 +39,8 @@ pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compar
     let new = matched.iter().rposition(|matched| *matched).map_or(0, |last| last + 1);
     let other = matched[..new].iter().any(|matched| !matched);
     let nothing = new == 0 && !ours.is_empty() && !theirs.is_empty();
-    // A program that changes something in the middle keeps what followed. If our last message is not
-    // there, the program had not seen it, and what looks like one of ours was said again.
+    // A program that changes something in the middle keeps what followed. If our last message is
+    // missing, the program had not seen it, and a message that looks like ours is a new one.
     let said_again = other && known(&matched) > 0 && next < ours.len();
     match (said_again, other || nothing) {
         (true, _) => Compared::New(known(&matched)),

@@ -1,9 +1,9 @@
-//! Everything the mirror does to the disk, behind one small trait.
+//! All disk operations of the mirror, as one small trait.
 //!
-//! A crash can come between any two of these calls, and in the middle of a write. The tests put a
-//! disk in place that stops at the n-th of them, for every n, and open what is left. A transaction of
-//! the database is one call: SQLite's own tests cover what happens inside. Reading is not here: stopping
-//! before a read leaves what stopping after the last write leaves.
+//! A crash can come between any two of these calls, and in the middle of a write. The tests use a
+//! disk that stops at the n-th call, for every n, and open what is left. A transaction of the
+//! database is one call: SQLite's own tests cover what happens inside. Reading is not included:
+//! stopping before a read leaves the same state as stopping after the last write.
 
 use std::fs::File;
 use std::io;
@@ -13,31 +13,31 @@ use std::time::UNIX_EPOCH;
 use rethread_core::{StoreError, World};
 use sha2::{Digest, Sha256};
 
-/// What may be done to a disk.
+/// The disk operations.
 pub(crate) trait Disk: Send + Sync {
-    /// Opens a file to read and write it, making it if it is not there: mode 0600.
+    /// Opens a file for reading and writing, and creates it if it does not exist: mode 0600.
     fn open(&self, path: &Path) -> io::Result<File>;
-    /// Makes a file that must not be there yet: mode 0600.
+    /// Creates a file that must not exist yet: mode 0600.
     fn create(&self, path: &Path) -> io::Result<File>;
     /// Writes all of these bytes.
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()>;
-    /// Waits until what was written is on the disk.
+    /// Syncs the file.
     fn sync(&self, file: &File) -> io::Result<()>;
-    /// Waits until the names in a folder are on the disk.
+    /// Syncs the names in a folder.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Makes a folder with all above it: mode 0700. One that is there is left as it is.
+    /// Creates a folder and its parents: mode 0700. An existing one is not changed.
     fn folder(&self, path: &Path) -> io::Result<()>;
-    /// The database is about to be written to, all or nothing.
+    /// The database is about to be written to, atomically.
     fn commit(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// The disk of this machine.
+/// The real disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Real;
 
@@ -67,7 +67,7 @@ impl Disk for Real {
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        // Elsewhere a folder cannot be opened as a file, and the system syncs names itself.
+        // On other systems a folder cannot be opened as a file, and the system syncs names itself.
         match cfg!(unix) {
             true => File::open(folder)?.sync_all(),
             false => Ok(()),
@@ -102,7 +102,7 @@ impl Scratch {
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Another user may have created it to look into it, so one that exists is an error.
+        // Another user may have created it to read its contents, so an existing one is an error.
         builder.create(&path).map(|()| Scratch { path })
     }
 }
@@ -114,10 +114,10 @@ impl Drop for Scratch {
     }
 }
 
-/// How a file looked when it was last read or written.
+/// The state of a file when it was last read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sig {
-    /// When it was changed, in nanoseconds.
+    /// Its modification time, in nanoseconds.
     pub(super) changed: i64,
     /// Its length.
     pub(super) size: u64,
@@ -125,13 +125,14 @@ pub(super) struct Sig {
     pub(super) sum: String,
 }
 
-/// The end of the random part of our temporary names. It tells a file that a crash left from another
-/// program's, which may still be writing its own.
+/// The suffix of the random part of our temporary names. It distinguishes a leftover of a crash
+/// from another program's file, which may still be in use.
 const OURS: &str = "rt";
 
-/// Puts a new version in the place of a file: written to `<file>.tmp.{timestamp}-{random}`, synced, and
-/// renamed. Right before that `ready` is asked: where it says no, or on an error, the file is as it was.
-/// The new name is on disk once the folder is synced. Returns how the file looks.
+/// Replaces a file: the new version is written to `<file>.tmp.{timestamp}-{random}`, synced, and
+/// renamed. Right before the rename `ready` is called: if it returns false, or on an error, the
+/// file is unchanged. The new name is durable once the folder is synced. Returns the state of the
+/// file.
 pub(super) fn replace(
     (disk, world): (&dyn Disk, &dyn World),
     path: &Path,
@@ -157,13 +158,13 @@ pub(super) fn replace(
     };
     let published = publish();
     if !matches!(published, Ok(Some(_))) {
-        // One error is enough; the next to open the directory removes what is left.
+        // One error is enough; the next process that opens the directory removes the leftover.
         drop(disk.remove(&temp));
     }
     published
 }
 
-/// When a file was changed, in nanoseconds since 1970; 0 where the system does not say.
+/// The modification time in nanoseconds since 1970; 0 if it is not known.
 pub(super) fn changed(metadata: &std::fs::Metadata) -> i64 {
     let since = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
@@ -174,13 +175,13 @@ pub(super) fn sum(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The names in a folder; none if there is no folder.
+/// The names in a folder; none if it does not exist.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Whether this is the name of a temporary file that we made.
+/// Whether this is one of our temporary names.
 pub(super) fn is_draft(name: &str) -> bool {
     let Some((_, rest)) = name.rsplit_once(".tmp.") else { return false };
     let Some((time, random)) = rest.split_once('-') else { return false };
@@ -189,7 +190,7 @@ pub(super) fn is_draft(name: &str) -> bool {
     number(time) && digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// The error of the disk while the store was about to do `action`.
+/// An I/O error during `action`.
 pub(super) fn store_error(place: &Path, action: &'static str, error: io::Error) -> StoreError {
     let named = || place.display().to_string();
     match error.kind() {
@@ -203,9 +204,9 @@ pub(super) fn store_error(place: &Path, action: &'static str, error: io::Error) 
     }
 }
 
-/// Adds the place and the action to an error of the disk.
+/// Adds the path and the action to an I/O error.
 pub(super) trait OrStoreError<T> {
-    /// The value, or what the disk said while the store was about to do `action`.
+    /// The value, or the I/O error during `action`.
     fn or_store_error(self, place: &Path, action: &'static str) -> Result<T, StoreError>;
 }
 

@@ -1,8 +1,8 @@
-//! A crash at every step, and what the next to open the directory finds.
+//! Tests: a crash at every disk operation, and what the next process finds.
 //!
-//! The disk here stops at its n-th call: nothing happens from then on, as if the process were
-//! gone. In one variant the call it stops at is a write of which half arrives; in another the
-//! machine loses its power, and what was written and not synced is gone as well.
+//! The disk here stops at its n-th call: nothing happens from then on, as if the process were gone.
+//! In one variant the call it stops at is a write of which half arrives; in another the power
+//! fails, and everything that was not synced is lost as well.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,14 +22,14 @@ use rethread_core::{
 use super::disk::{Disk, Real};
 use super::{FilesLimit, FilesStore};
 
-/// How a crash comes.
+/// The kind of crash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Crash {
-    /// The process is gone before the call.
+    /// The process dies before the call.
     Before,
     /// Half of a write arrives.
     Torn,
-    /// The machine loses its power: what was not synced is gone, names in folders included.
+    /// The power fails: what was not synced is lost, including names in folders.
     Power,
 }
 
@@ -38,25 +38,25 @@ struct Faulty {
     crash: Crash,
     at: u64,
     calls: AtomicU64,
-    /// Files with bytes that were not synced, and their length without them.
+    /// Files with unsynced bytes, and their synced length.
     unsynced: Mutex<HashMap<u64, (File, u64)>>,
     names: Mutex<Names>,
 }
 
-/// What was done to names in folders that were not synced since.
+/// Changes to names in folders that were not synced since.
 #[derive(Default)]
 struct Names {
     changes: Vec<Renamed>,
     /// Where files are kept that lost their name.
     attic: Option<tempfile::TempDir>,
-    /// How many were.
+    /// The number of those files.
     kept: u64,
 }
 
 /// A name that was changed.
 struct Renamed {
     path: PathBuf,
-    /// The file it named, kept under another name; nothing if there was none.
+    /// The file it named, kept under another name; `None` if there was none.
     before: Option<PathBuf>,
 }
 
@@ -70,12 +70,12 @@ impl Names {
         self.changes.push(Renamed { path: path.into(), before });
     }
 
-    /// What was done in this folder stays.
+    /// Syncs the changes in this folder.
     fn keep(&mut self, folder: &Path) {
         self.changes.retain(|change| change.path.parent() != Some(folder));
     }
 
-    /// Everything else is as if it had not been done.
+    /// Undoes all other changes.
     fn take_back(&mut self) {
         for Renamed { path, before } in self.changes.drain(..).rev() {
             drop(std::fs::remove_file(&path));
@@ -210,8 +210,9 @@ struct Acknowledged {
     deleted: Option<bool>,
 }
 
-/// A day in a directory, with the files written where a thread would write them: created, appended to, a turn with its lease, renamed, one session
-/// archived, one deleted, and closed.
+/// A sequence of operations in a directory, with the files written where the thread would write
+/// them: created, appended to, a turn with its lease, renamed, one session archived, one deleted,
+/// and closed.
 fn a_day(
     disk: Arc<dyn Disk>,
     path: &Path,
@@ -260,7 +261,7 @@ fn a_day(
     append(At::END, &["six"], acknowledged)
 }
 
-/// Everything that must hold once the directory was opened again.
+/// Checks everything that must hold after the directory was opened again.
 fn sound(path: &Path, world: &Arc<Fixed>, acknowledged: &Acknowledged, when: &str) {
     let owner = Owner::local();
     let open = || FilesStore::open(path, FilesLimit::default(), world.clone()).expect(when);
@@ -306,7 +307,7 @@ fn sound(path: &Path, world: &Arc<Fixed>, acknowledged: &Acknowledged, when: &st
     }
     let findings = store.check(false).expect(when);
     assert!(findings.iter().all(|f| f.state != FindingState::Damaged), "{when}: {findings:?}");
-    // The session can be written to, and the files follow.
+    // The session can be written to, and the files are updated.
     if let Some(plan) = acknowledged.plan {
         let entries = [said(world, "afterwards")];
         let held = store.append(&owner, plan, At::END, &entries);
@@ -318,7 +319,7 @@ fn sound(path: &Path, world: &Arc<Fixed>, acknowledged: &Acknowledged, when: &st
     files_match(path, world, when);
 }
 
-/// The visible files say what the logs say.
+/// The visible files match the logs.
 fn files_match(path: &Path, world: &Arc<Fixed>, when: &str) {
     let owner = Owner::local();
     let json = |path: &Path| -> serde_json::Value {
@@ -355,8 +356,8 @@ fn files_match(path: &Path, world: &Arc<Fixed>, when: &str) {
     }
 }
 
-/// A folder in memory, where there is one: hundreds of days with dozens of syncs each would keep
-/// a disk busy, and what is lost without a sync is decided here, not there.
+/// A folder in memory, if there is one: hundreds of runs with dozens of syncs each would keep a
+/// disk busy, and the simulated disk decides what is lost.
 fn a_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
 }
@@ -371,7 +372,7 @@ fn crash_everywhere(crash: Crash) {
         let outcome = a_day(disk.clone(), &path, &world, &mut acknowledged);
         let when = format!("{crash:?} at call {at} ({})", acknowledged.said.join(" "));
         assert!(outcome.is_ok() || disk.crashed(), "{when}: {outcome:?}");
-        // A lease of the process that is gone runs out.
+        // The lease of the dead process expires.
         world.advance(Duration::from_secs(60));
         sound(&path, &world, &acknowledged, &when);
         if !disk.crashed() {
@@ -396,7 +397,7 @@ fn a_machine_that_loses_its_power_at_any_call_keeps_what_was_acknowledged() {
     crash_everywhere(Crash::Power);
 }
 
-/// A disk that has no room for one call, and then has room again.
+/// A disk that is full for one call, and then has space again.
 struct Full {
     at: u64,
     calls: AtomicU64,

@@ -1,9 +1,9 @@
-//! Updating the visible files from the logs.
+//! Updates the visible files from the logs.
 //!
-//! A fold first imports what other programs wrote, so that nothing of theirs is overwritten.
-//! Then each file is written under a temporary name, synced and renamed; then the index and
-//! `last_session`; then the folders are synced, and last of all the database records how the files
-//! look. If that record is lost, the files are compared with the logs the next time, and found
+//! A fold first imports what other programs wrote, so that nothing of theirs is overwritten. Then
+//! each file is written under a temporary name, synced and renamed; then the index and
+//! `last_session`; then the folders are synced, and finally the database records the state of the
+//! files. If that record is lost, the files are compared with the logs the next time, and found
 //! equal.
 
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::sqlite::{Mirrored, Shown, SqliteStore};
 
 pub(super) const ACTION: &str = "write the session files";
 
-/// How often a file is written again because another program wrote it in the same moment.
+/// How often a file is written again because another program wrote it at the same time.
 const REWRITTEN_TRIES: u32 = 16;
 
 impl Pass<'_> {
@@ -37,7 +37,7 @@ impl Pass<'_> {
         self.mirror.commit()
     }
 
-    /// Records how files look.
+    /// Records the state of files.
     pub(super) fn keep(&mut self, shown: &[(SessionId, Option<Shown>)]) -> Result<()> {
         self.commit()?;
         self.db().keep_shown(shown)?;
@@ -68,7 +68,8 @@ impl Pass<'_> {
         self.reload(id)
     }
 
-    /// Deletes a session: first its file, because a file without a session would become one.
+    /// Deletes a session: first its file, because a file without a session would be imported as
+    /// one.
     pub(super) fn delete(&mut self, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
         self.mirror.may_write()?;
         self.look()?;
@@ -127,14 +128,14 @@ impl Pass<'_> {
                 let now = self.mirror.way.world.now();
                 match self.bring_up(&one) {
                     Ok(true) => break,
-                    // Another program wrote or deleted it in this moment, and goes first; in the
-                    // middle of a turn, when that ends.
+                    // Another program wrote or deleted it at the same time, and is handled first;
+                    // during a turn, when that ends.
                     Ok(false) if one.is_held(now) => {
                         waiting.push(*id);
                         break;
                     }
                     Ok(false) => self.look()?,
-                    // Its file may be all that is left; `doctor` makes a log of both.
+                    // Its file may be all that is left; `doctor` rebuilds a log from both.
                     Err(
                         StoreError::Damaged { .. }
                         | StoreError::Corrupt { .. }
@@ -155,8 +156,8 @@ impl Pass<'_> {
         Ok(waiting)
     }
 
-    /// Moves, removes or writes the file of a session; false if another program touched it
-    /// meanwhile.
+    /// Moves, removes or writes the file of a session; false if another program touched it in the
+    /// meantime.
     fn bring_up(&mut self, one: &Mirrored) -> Result<bool> {
         let (mirror, id) = (self.mirror, one.id);
         let from = one.shown.as_ref().map(|shown| mirror.path_of(&shown.stem, shown.archived));
@@ -189,7 +190,7 @@ impl Pass<'_> {
             && from.symlink_metadata().is_ok()
         {
             mirror.way.disk.rename(&from, &path).or_store_error(&from, ACTION)?;
-            // Before its old name can be gone for good.
+            // Before its old name can be lost.
             let folder = path.parent().unwrap_or(&mirror.root);
             mirror.way.disk.sync_folder(folder).or_store_error(folder, ACTION)?;
             if let Some(skipped) = self.seen.skipped.remove(&from) {
@@ -201,7 +202,7 @@ impl Pass<'_> {
         self.write_file(&one, &path)
     }
 
-    /// Records how a file looks when the fold ends.
+    /// Records the state of a file when the fold ends.
     fn note(&mut self, id: SessionId, shown: Option<Shown>) {
         if let Some(one) = self.all.get_mut(&id) {
             one.shown.clone_from(&shown);
@@ -209,7 +210,7 @@ impl Pass<'_> {
         self.shown.push((id, shown));
     }
 
-    /// A name for the file of a session that no other file has.
+    /// An unused name for the file of a session.
     fn free_stem(&self, wanted: &str, archived: bool, of: &Mirrored) -> Result<String> {
         let mine = |stem: &str, archived: bool| {
             of.shown.as_ref().is_some_and(|shown| shown.stem == stem && shown.archived == archived)
@@ -221,7 +222,7 @@ impl Pass<'_> {
             };
             let there = |archived: bool| {
                 let path = self.mirror.path_of(stem, archived);
-                // What cannot be read in the place of a new file is set aside.
+                // An unreadable file in the place of a new one is moved aside.
                 path.symlink_metadata().is_ok() && !mine(stem, archived)
             };
             self.all.values().any(called) || there(archived) || there(!archived)
@@ -229,7 +230,7 @@ impl Pass<'_> {
         if mine(wanted, archived) || !taken(wanted) {
             return Ok(wanted.to_owned());
         }
-        // Files may have names that sessions cannot have.
+        // Files may have names that are not valid for sessions.
         let name = Name::new(wanted).or_else(|_| Name::new("session"));
         let mut numbers = name.iter().flat_map(numbered).map(|name| name.folded().to_owned());
         let taken_all = || StoreError::Backend {
@@ -249,7 +250,7 @@ impl Pass<'_> {
         mirror.describe(&mut session);
         let made = made_of(&session.header);
         if made != made_of(before) {
-            // It was changed just now; the next look sees that.
+            // It was changed just now; the next look notices that.
             return Ok(false);
         }
         let end = session.tally.entries;
@@ -295,9 +296,9 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// What people read when they resume the session: another program's summary until there is a newer
-    /// one here, else ours, else a generated one. With the place of our latest one, if it is the other
-    /// program's.
+    /// The summary for people who resume the session: another program's, unless there is a newer
+    /// one here, otherwise ours, otherwise a generated one. With the position of our latest one, if
+    /// it is the other program's.
     fn summary(
         &self,
         session: &Session,
@@ -326,8 +327,8 @@ impl Pass<'_> {
         Ok((Raw::of(&text), kept))
     }
 
-    /// Whether a file is as it was when it was last looked at. Programs that share the directory
-    /// take no lock: what they write between this and our rename is the only thing that is lost.
+    /// Whether a file is unchanged since it was last examined. Programs that share the directory
+    /// take no lock: only what they write between this check and our rename is lost.
     fn is_as_known(&self, path: &Path, shown: Option<&Shown>) -> bool {
         let there = path.symlink_metadata().ok();
         match (self.seen.skipped.get(path), there) {
@@ -359,7 +360,7 @@ impl Mirror {
         }
     }
 
-    /// Adds what another program says about a session.
+    /// Adds another program's fields of a session.
     pub(super) fn describe(&self, session: &mut Session) {
         if let Some(at) = active_at(&session.header.foreign) {
             session.last_activity_at = session.last_activity_at.max(at);
@@ -375,7 +376,8 @@ impl Mirror {
         }
     }
 
-    /// Makes the folder of archived sessions. A link in its place would lead out of the directory.
+    /// Creates the folder of archived sessions. A link in its place would lead out of the
+    /// directory.
     pub(super) fn make_archive(&self) -> Result<()> {
         let archive = self.archive();
         if archive.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
@@ -388,7 +390,7 @@ impl Mirror {
         self.way.disk.folder(&archive).or_store_error(&archive, ACTION)
     }
 
-    /// Waits until the names of the visible files are on disk.
+    /// Syncs the names of the visible files.
     pub(super) fn sync_visible(&self) -> Result<()> {
         self.way.disk.sync_folder(&self.root).or_store_error(&self.root, ACTION)?;
         match self.archive().is_dir() {
@@ -397,7 +399,7 @@ impl Mirror {
         }
     }
 
-    /// Puts a new version in the place of a file, if `ready` says so.
+    /// Replaces a file, if `ready` returns true.
     pub(super) fn replace(
         &self,
         path: &Path,

@@ -1,8 +1,8 @@
 //! `index.json`, which lists the sessions that are not archived, and `last_session`, which names one.
 //!
-//! Both belong to other programs as much as to us. What the index says of files that are not ours to
-//! read stays in it, and `last_session` stays what another program wrote unless a session of ours was
-//! written to since.
+//! Both belong to other programs as much as to us. Entries of the index about files that we cannot
+//! read stay in it, and `last_session` is not changed unless one of our sessions was written to
+//! since.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const INDEX_BYTES_MAX: u64 = 64 << 20;
 const LAST_BYTES_MAX: u64 = 1 << 10;
 
 impl Pass<'_> {
-    /// Writes the index and `last_session` unless they are right.
+    /// Writes the index and `last_session`, if they are out of date.
     pub(super) fn index_is_right(&mut self) -> Result<()> {
         let mirror = self.mirror;
         if mirror.reach != Reach::All {
@@ -33,7 +33,7 @@ impl Pass<'_> {
             let skipped = self.seen.skipped.get(&mirror.path_of(stem, false));
             visible::is_stem(stem) && skipped.is_some_and(|skipped| skipped.damaged)
         };
-        // Another program can continue with a file that cannot be read here.
+        // Another program may still be able to use a file that cannot be read here.
         let said = read(&last, LAST_BYTES_MAX).map(|said| said.trim().to_owned());
         let named = said
             .as_deref()
@@ -75,7 +75,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Writes one of the two. What is in its place and not a file is set aside.
+    /// Writes one of the two. If something that is not a file is in its place, it is moved aside.
     fn write_beside(&self, path: &Path, text: &str) -> Result<Option<(i64, u64)>> {
         if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
             self.mirror.set_aside(path)?;
@@ -84,7 +84,7 @@ impl Pass<'_> {
         Ok(sig.map(|sig| (sig.changed, sig.size)))
     }
 
-    /// Our sessions in the index, the one that was active last first.
+    /// Our sessions in the index, most recently active first.
     fn listed(&self) -> Vec<(String, String)> {
         let shown = self.all.values().filter_map(|one| Some((one, one.shown.as_ref()?)));
         let mut listed: Vec<_> = shown

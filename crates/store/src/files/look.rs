@@ -1,16 +1,16 @@
-//! Importing what other programs do to the visible files.
+//! Imports the changes of other programs to the visible files.
 //!
-//! An unknown file becomes a session. A file that was rewritten is compared with the log, message by
-//! message, by role and content: such programs drop tool messages and repeated ones, keep only the
-//! last hundred, and assign new ids and times. The log stays whole, and what follows the last message
-//! it knows is appended. If old messages were changed, or new ones inserted between them, the file is
-//! another conversation from there on: a fork, which takes the file, the name and the keys, while the
-//! old log keeps its entries under another name. If a file is gone, it was renamed, and so is the
-//! session; or it was deleted, and the session is moved to the trash.
+//! An unknown file becomes a session. A file that was rewritten is compared with the log, message
+//! by message, by role and content: such programs drop tool messages and repeated ones, keep only
+//! the last hundred, and assign new ids and times. The log stays complete, and what follows the
+//! last known message is appended. If old messages were changed, or new ones inserted between them,
+//! the file is another conversation from there on: a fork, which takes the file, the name and the
+//! keys, while the old log keeps its entries under another name. If a file is missing, it was
+//! renamed, and so is the session; or it was deleted, and the session is moved to the trash.
 //!
-//! What cannot be read is reported and left alone. Links are never followed. How a file looks is
-//! recorded before a session is made of it, and after a session was changed by it: after a crash in
-//! between, the two are compared again, and found equal.
+//! Files that cannot be read are reported and not changed. Links are never followed. The state of a
+//! file is recorded before a session is created from it, and after a session was changed by it:
+//! after a crash in between, the two are compared again, and found equal.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -35,22 +35,22 @@ use crate::sqlite::Shown;
 /// The largest file that is read as a session. No conversation is larger.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes of what a file says apart from its messages: it becomes part of the header, which every list
-/// reads. The tests of this crate use less, so that they can exceed it.
+/// Bytes of a file apart from its messages: they become part of the header, which every list reads.
+/// The tests of this crate use less, so that they can exceed it.
 const SAYS_BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 16 << 20 };
 
-/// Bytes of one of its messages: more could not be read again.
+/// Bytes of one of its messages: a larger one could not be read back.
 const SAID_BYTES_MAX: usize = if cfg!(test) { 2 << 20 } else { 3 * MESSAGE_BYTES_MAX };
 
 /// Where the messages of such a session come from. Its tools stay off until the user allows them.
 pub(super) const IMPORTED: &str = "files";
 
-/// A file that is left alone.
+/// A file that is ignored.
 pub(super) struct Skipped {
     pub(super) changed: i64,
     pub(super) size: u64,
     pub(super) why: String,
-    /// Whether something of a session may be lost in it.
+    /// Whether a part of a session may be lost in it.
     pub(super) damaged: bool,
 }
 
@@ -65,7 +65,7 @@ struct Found {
 }
 
 impl Found {
-    /// How a file looks that says what it did, wherever it was.
+    /// The state of a file, independent of its path.
     fn moved(&self, shown: Shown) -> Shown {
         let (stem, archived, changed) = (self.stem.clone(), self.archived, self.changed);
         Shown { stem, archived, changed, ..shown }
@@ -73,7 +73,7 @@ impl Found {
 }
 
 impl Pass<'_> {
-    /// Imports what happened to the visible files.
+    /// Imports all changes to the visible files.
     pub(super) fn look(&mut self) -> Result<()> {
         let mirror = self.mirror;
         let now = mirror.way.world.now();
@@ -105,7 +105,8 @@ impl Pass<'_> {
             if one.wanted().is_some() {
                 self.compare(id, found)?;
             } else if looks != Some((found.changed, found.size)) {
-                // It is in the trash, and its file is another program's now: the next look imports it.
+                // It is in the trash, and its file belongs to another program now: the next look
+                // imports it.
                 self.keep(&[(id, None)])?;
             }
         }
@@ -118,7 +119,7 @@ impl Pass<'_> {
         self.index_is_right()
     }
 
-    /// The session files there are; what else ends in `.json` is noted as left alone.
+    /// The session files; anything else that ends in `.json` is recorded as ignored.
     fn session_files(&mut self) -> Result<BTreeMap<PathBuf, Found>> {
         let mut files = BTreeMap::new();
         let mut left: BTreeMap<PathBuf, Skipped> = BTreeMap::new();
@@ -126,7 +127,7 @@ impl Pass<'_> {
         {
             match folder.symlink_metadata() {
                 Ok(there) if there.is_dir() => {}
-                // The directory itself may be a link: the user named it.
+                // The directory itself may be a link: the user chose it.
                 Ok(_) if !archived => {}
                 Ok(_) => {
                     let why = "it is not a folder, so nothing can be archived".to_owned();
@@ -144,9 +145,9 @@ impl Pass<'_> {
                     continue;
                 }
                 let there = match path.symlink_metadata() {
-                    // It is gone since.
+                    // It was deleted in the meantime.
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                    // A file that cannot be looked at must not count as deleted.
+                    // A file that cannot be examined must not count as deleted.
                     there => there.or_store_error(&path, "read the directory")?,
                 };
                 let (changed, size) = (changed(&there), there.len());
@@ -168,7 +169,7 @@ impl Pass<'_> {
                 }
             }
         }
-        // What could not be read once is not read again before it changes.
+        // A file that could not be read is not read again before it changes.
         for (path, skipped) in std::mem::take(&mut self.seen.skipped) {
             let same = |f: &Found| (f.changed, f.size) == (skipped.changed, skipped.size);
             if files.get(&path).is_some_and(same) {
@@ -184,7 +185,7 @@ impl Pass<'_> {
         self.seen.skipped.insert(path, Skipped { changed, size, why, damaged });
     }
 
-    /// Reads a file, if it is a session; `known` is one that a session has.
+    /// Reads a file, if it is a session; `known` if a session has it.
     fn read_visible(&mut self, found: &Found, known: bool) -> Option<(Visible, Sig)> {
         if self.seen.skipped.contains_key(&found.path) {
             return None;
@@ -202,7 +203,7 @@ impl Pass<'_> {
                 None => return Some((visible, sig)),
                 Some(why) => (why, known),
             },
-            // Something else in the place of a session has taken it.
+            // Something else has taken the place of a session file.
             Err(NoSession::Other(why)) => (why, known),
             Err(NoSession::Broken(why)) => (why, true),
         };
@@ -224,7 +225,7 @@ impl Pass<'_> {
             && let Some(shown) = one.shown.filter(|shown| shown.sum == sig.sum)
             && !gone.contains(&one.id)
         {
-            // The power was lost when it was moved, and now it is in both places.
+            // The power failed while it was moved, and now it is in both places.
             let path = self.mirror.path_of(&shown.stem, shown.archived);
             if self.mirror.reach == Reach::All
                 && path.symlink_metadata().is_ok_and(|t| shown.is(&t))
@@ -233,7 +234,7 @@ impl Pass<'_> {
             }
             return self.keep(&[(one.id, Some(found.moved(shown)))]);
         }
-        // One without a file may have lost it to a crash just when it was written.
+        // A session without a file may have lost it to a crash just when it was written.
         let lost = self.all.values().filter(|one| one.shown.is_none() && one.wanted().is_some());
         let lost: Vec<SessionId> = lost.map(|one| one.id).collect();
         for id in gone.iter().copied().chain(lost).collect::<Vec<_>>() {
@@ -257,7 +258,7 @@ impl Pass<'_> {
         self.adopt(found, visible, sig)
     }
 
-    /// Makes a session of a file.
+    /// Creates a session from a file.
     fn adopt(&mut self, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
         let known = |id: SessionId| self.all.contains_key(&id);
         let ours = visible.ours.clone().filter(|header| !known(header.id));
@@ -275,7 +276,7 @@ impl Pass<'_> {
         header.imported.get_or_insert_with(|| IMPORTED.to_owned());
         let header = self.described(header, &visible, &found.stem);
         let entries = self.entries_of(&visible, 0, &header, &HashSet::new());
-        // The id another program gave it is one people know.
+        // The id that another program gave it is known to users.
         let key = readable_id::key(&found.stem).ok().filter(|_| theirs);
         let key = key.filter(|key| matches!(self.db().resolve(&Owner::local(), key), Ok(None)));
         let binds: Vec<Bind> = key.into_iter().map(|key| Bind { key, seen: None }).collect();
@@ -294,7 +295,7 @@ impl Pass<'_> {
         self.keep(&[(header.id, Some(shown))])?;
         self.commit()?;
         match self.db().create(&header, entries, binds) {
-            // Another process was faster; the next look finds what is right by then.
+            // Another process was faster; the next look handles what is there then.
             Err(StoreError::NameTaken { .. } | StoreError::KeyMoved { .. }) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => self.reload(header.id),
@@ -312,8 +313,8 @@ impl Pass<'_> {
         entries_of(visible, from, header, taken, |at, place| self.id_for(at, place))
     }
 
-    /// An id for something in a file. If nothing can be stored, it is derived from the file, so that it
-    /// is the same the next time.
+    /// An id for something in a file. If nothing can be stored, it is derived from the file, so
+    /// that it is the same the next time.
     fn id_for(&self, at: jiff::Timestamp, what: &str) -> uuid::Uuid {
         if self.mirror.reach != Reach::Visiting {
             return self.mirror.way.world.uuid();
@@ -324,9 +325,9 @@ impl Pass<'_> {
         uuid::Builder::from_unix_timestamp_millis(millis, &bits).into_uuid()
     }
 
-    /// The header with what the file says about the session.
+    /// The header with the fields of the file.
     fn described(&self, mut header: Header, visible: &Visible, stem: &str) -> Header {
-        // A program that does not know a field leaves it out; that says nothing about it.
+        // A program that does not know a field leaves it out, which means nothing.
         let said = [
             (&mut header.profile.description, &visible.description),
             (&mut header.profile.provider, &visible.provider),
@@ -359,7 +360,7 @@ impl Pass<'_> {
         !self.all.values().any(|one| one.header.as_ref().is_some_and(named))
     }
 
-    /// A name as close to what people see as can be, and not what another file is called.
+    /// A name as close as possible to the displayed one, which no other file has.
     fn free_name(&self, shown: &str, stem: &str, id: SessionId) -> Name {
         let at = Name::of_time(self.mirror.way.world.now(), id);
         let name = Name::new(shown).or_else(|_| Name::new(stem)).unwrap_or(at.clone());
@@ -385,8 +386,8 @@ impl Pass<'_> {
         self.take_in(id, found, visible, sig)
     }
 
-    /// Imports a file that was rewritten. If the log is damaged, that waits for a repair: the two cannot
-    /// be compared. If a turn is running, it waits for its end.
+    /// Imports a file that was rewritten. If the log is damaged, this waits for a repair, because
+    /// the two cannot be compared. If a turn is running, it waits for its end.
     fn take_in(&mut self, id: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
         match self.reconcile(id, found, visible, sig) {
             Err(StoreError::Damaged { what, .. }) => {
@@ -402,7 +403,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What is shown of a log, in order, and the ids it has.
+    /// The visible messages of a log, in order, and its ids.
     fn log_of(&self, id: SessionId) -> Result<(Vec<Likeness>, HashSet<EntryId>)> {
         let one = &self.all[&id];
         one.is_whole()?;
@@ -450,7 +451,7 @@ impl Pass<'_> {
         self.commit()?;
         let session = self.db().update(&owner, id, &change)?;
         let entries = one.entries + new.len() as u64;
-        // If the program left something out, and we have nothing to add, its file stays as it is.
+        // If the program left something out, and we have nothing to add, its file is not changed.
         let mut shown = shown(found, &visible, sig, &session.header, entries);
         if shown.summary.is_some() {
             shown.summary = Some(session.tally.summary.map_or(0, |seq| seq + 1));
@@ -464,11 +465,11 @@ impl Pass<'_> {
         self.reload(id)
     }
 
-    /// Makes a fork of a file that went another way than the log.
+    /// Forks a session whose file diverged from the log.
     fn fork(&mut self, from: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
         let (owner, world) = (Owner::local(), self.mirror.way.world.clone());
         let parent = self.db().get(&owner, from)?;
-        // The old log continues under another name, and gets a file of its own.
+        // The old log continues under another name, with a new file.
         if stem_of(&parent.header) == found.stem {
             let there =
                 |name: &Name, archived| self.mirror.path_of(name.folded(), archived).exists();
@@ -499,13 +500,13 @@ impl Pass<'_> {
         let shown = shown(found, &visible, sig, &header, entries.len() as u64);
         let bind = |key| Bind { key, seen: Some(from) };
         let binds: Vec<Bind> = keys.into_iter().map(bind).collect();
-        // Its file is the fork's from now on.
+        // Its file belongs to the fork from now on.
         self.keep(&[(from, None)])?;
         self.mirror.is_dirty(from);
         self.begin(header, shown, &entries, &binds)
     }
 
-    /// Whether a file that appeared is a session whose file is gone.
+    /// Whether a new file belongs to a session whose file is missing.
     fn is_renamed(&self, id: SessionId, visible: &Visible) -> Result<bool> {
         if let Some(ours) = &visible.ours {
             return Ok(ours.id == id);
@@ -522,13 +523,14 @@ impl Pass<'_> {
         Ok(matches!(compared(&ours, &visible.likenesses()), Compared::New(_)))
     }
 
-    /// Renames or moves a session as its file was.
+    /// Renames or moves a session like its file.
     fn follow(&mut self, id: SessionId, found: &Found, visible: &Visible) -> Result<()> {
         let one = &self.all[&id];
         let Some(header) = one.header.clone() else { return Ok(()) };
         if one.wanted() != Some((found.stem.clone(), found.archived)) {
             let mut change = Change { archived: Some(found.archived), ..Change::default() };
-            // A file renamed by hand says its old name within; its new one is what people meant.
+            // A file that was renamed by hand contains its old name; the new one is what the user
+            // wants.
             let renamed = visible.id != found.stem;
             if renamed {
                 change.name = Some(self.free_name(&found.stem, &found.stem, id));
@@ -549,12 +551,12 @@ impl Pass<'_> {
     }
 }
 
-/// A name with a number after it, for each number that is tried.
+/// A name with a number appended, for each number that is tried.
 pub(super) fn numbered(name: &Name) -> impl Iterator<Item = Name> {
     (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number))
 }
 
-/// The record of a file that another program wrote.
+/// The state of a file that another program wrote.
 fn shown(found: &Found, visible: &Visible, sig: Sig, header: &Header, entries: u64) -> Shown {
     Shown {
         stem: found.stem.clone(),
@@ -563,7 +565,7 @@ fn shown(found: &Found, visible: &Visible, sig: Sig, header: &Header, entries: u
         size: sig.size,
         sum: sig.sum,
         entries,
-        // A file that was renamed by hand is written again, with what it is called now.
+        // A file that was renamed by hand is written again, with its new name.
         made_of: if visible.id == found.stem { made_of(header) } else { String::new() },
         metadata: visible.metadata.get().to_owned(),
         summary: visible.foreign.get("contextSummary").map(|_| 0),
@@ -599,9 +601,9 @@ pub(super) fn entries_of(
     entries
 }
 
-/// Why a file of this many bytes cannot be imported, if it cannot.
+/// Why a file of this size cannot be imported, if it cannot.
 fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
-    // Nothing in it is larger than all of it.
+    // No part of it is larger than the whole.
     if bytes <= SAYS_BYTES_MAX {
         return None;
     }

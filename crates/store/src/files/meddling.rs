@@ -1,4 +1,4 @@
-//! Another program, which takes no lock, in the middle of a fold.
+//! Tests: another program, which takes no lock, changes files in the middle of a fold.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use super::{FilesLimit, FilesStore};
 
 type Deed = Box<dyn FnOnce() + Send>;
 
-/// A disk on which something happens once we start to write a new version of this file.
+/// A disk on which something happens once a new version of this file is written.
 #[derive(Default)]
 struct Meddled(Mutex<Option<(&'static str, Deed)>>);
 
@@ -62,7 +62,8 @@ fn sessions(folder: &Path, disk: Arc<Meddled>) -> Sessions {
     Sessions::new(Arc::new(store.expect("a store")), Owner::local(), world)
 }
 
-/// A session in which `one` was said, and `two` while another program did this to its file.
+/// A session with the message `one`, and with `two` added while another program did this to its
+/// file.
 fn meddled(folder: &Path, deed: impl FnOnce(&Path) + Send + 'static) -> SessionId {
     let disk = Arc::new(Meddled::default());
     let first = sessions(folder, disk.clone());
@@ -119,7 +120,7 @@ fn a_turn_does_not_wait_for_its_own_file_to_be_written() {
     let store = Arc::new(store.expect("a store"));
     let again = Sessions::new(store.clone(), Owner::local(), world);
     again.append(id, vec![Message::user("one").into()]).expect("appended");
-    // The file has its new version, and the database does not know yet.
+    // The file has its new version, but the database does not know yet.
     let (told, heard) = std::sync::mpsc::channel();
     let asked = again.clone();
     let deed: Deed = Box::new(move || {

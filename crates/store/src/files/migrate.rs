@@ -1,15 +1,15 @@
-//! Directories of earlier versions, which kept sessions in journals of their own.
+//! Migrates directories of earlier versions, which kept sessions in journals.
 //!
-//! Below `.rethread/` they had `state`, which sessions and keys there are; `logs/<uuid>.log`, the
-//! entries of each; `blobs/<uuid>/`, its attachments; and in `owners/` the same again for every other
-//! owner. All of it is read into a new database under another name, which gets its own when it is
-//! complete and on disk. Only then are the old files removed. So a crash leaves either all the
-//! old files or the complete new database; the next process to open the directory starts again, or
-//! removes what is left.
+//! Below `.rethread/` they had `state`, with the sessions and keys; `logs/<uuid>.log`, with the
+//! entries of each; `blobs/<uuid>/`, with its attachments; and in `owners/` the same again for
+//! every other owner. All of it is read into a new database under another name, which is renamed
+//! when it is complete and on disk. Only then are the old files removed. So a crash leaves either
+//! all the old files or the complete new database; the next process that opens the directory starts
+//! again, or removes what is left.
 //!
-//! A record of a journal is one line: `<16 hex digits> <length> <JSON>`, the digits being the beginning
-//! of the JSON's SHA-256. What is damaged is left out, and where messages are missing in a log they come
-//! from the session's file.
+//! A record of a journal is one line: `<16 hex digits> <length> <JSON>`, where the digits are the
+//! beginning of the JSON's SHA-256. Damaged records are left out, and messages missing in a log are
+//! taken from the session's file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,10 +39,10 @@ const ACTION: &str = "bring the directory up to date";
 /// The newest format of such a directory.
 const FORMAT: i64 = 2;
 
-/// What such a directory has below `.rethread/`.
+/// The entries of such a directory below `.rethread/`.
 const OLD: [&str; 5] = ["state", "logs", "blobs", "owners", "search.db"];
 
-/// One part of a change that the state records. The last three are derived, or over.
+/// One part of a change in the state. The last three are derived, or obsolete.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Op {
@@ -60,7 +60,7 @@ struct Ops {
     ops: Vec<Op>,
 }
 
-/// What the state says of a session.
+/// A session in the state.
 #[derive(Deserialize)]
 struct Record {
     header: Header,
@@ -110,13 +110,13 @@ struct Line<'a> {
     body: &'a RawValue,
 }
 
-/// The record a log begins with.
+/// The first record of a log.
 #[derive(Deserialize)]
 struct Head {
     header: Header,
 }
 
-/// The records of a journal that are whole, and whether others are not. The last one may be torn.
+/// The complete records of a journal, and whether others are damaged. The last one may be torn.
 fn records(path: &Path) -> (Vec<String>, bool) {
     let bytes = std::fs::read(path).unwrap_or_default();
     let (mut records, mut damaged) = (Vec::new(), false);
@@ -178,7 +178,7 @@ impl Old {
         Ok(old)
     }
 
-    /// Where the state was lost, the logs say which sessions there are.
+    /// If the state was lost, the logs show which sessions there are.
     fn find_logs(&mut self) {
         for name in names(&self.root.join(".rethread/logs")) {
             let id = name.strip_suffix(".log").and_then(|id| id.parse().ok()).map(SessionId);
@@ -206,7 +206,7 @@ impl Old {
             if let Ok(body) = Body::parse(&kind, body.get()) {
                 batch.push(Entry { seq, at, id, body, measure, tally });
             }
-            // Half a batch at the end was never acknowledged.
+            // An incomplete batch at the end was never acknowledged.
             if more == 0 {
                 entries.append(&mut batch);
             }
@@ -219,7 +219,7 @@ impl Old {
         folder.join(format!("{stem}.json"))
     }
 
-    /// Carries one session over, and says how its file looked.
+    /// Migrates one session, and returns the state of its file.
     fn carry(&self, way: &Way, db: &SqliteStore, record: &Record) -> Result<Option<Shown>> {
         let (id, mut header) = (record.header.id, self.header(record));
         let (stem, archived) = match &record.pending {
@@ -242,7 +242,7 @@ impl Old {
         };
         let keys = self.keys.iter().filter(|(_, to)| **to == id);
         let mut keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
-        // The id another program gave it is one people know.
+        // The id that another program gave it is known to users.
         let stem_key = readable_id::key(&record.stem).ok().filter(|_| !header.foreign.is_empty());
         let free = |key: &Key| !self.keys.contains_key(key);
         if !keys.iter().any(readable_id::is_readable_id) {
@@ -250,7 +250,7 @@ impl Old {
         }
         let binds: Vec<Bind> = keys.into_iter().map(|key| Bind { key, seen: None }).collect();
         if let Err(error) = db.create(&header, &entries, &binds) {
-            // Each owner had a folder, and so their own session of this id.
+            // Each owner had a folder, and so their own session with this id.
             let StoreError::Exists { .. } = error else { return Err(error) };
             header.id = SessionId::of_source(&self.owner, &id.to_string());
             db.create(&header, &entries, &binds)?;
@@ -278,7 +278,7 @@ impl Old {
         }))
     }
 
-    /// The header, with what another program says about the session.
+    /// The header, with another program's fields.
     fn header(&self, record: &Record) -> Header {
         let kept = record.kept.as_ref().map_or("{}", Raw::get);
         let foreign = serde_json::from_str(&format!("{{\"kept\":{kept}}}"));
@@ -303,7 +303,7 @@ fn unplaced(Entry { id, at, body, measure, .. }: Entry) -> NewEntry {
     NewEntry { id, at, body, measure }
 }
 
-/// Makes the database of an old directory; does nothing for others.
+/// Creates the database of an old directory; does nothing for others.
 pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
     let ours = root.join(".rethread");
     if !ours.join("state").exists() && names(&ours.join("logs")).is_empty() {
@@ -331,7 +331,7 @@ pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
             progress.step(done, sessions, "sessions");
             done += 1;
             if matches!(record.pending, Some(Pending::Delete)) {
-                // The deletion had begun, and ends with its file.
+                // Its deletion had begun, and is completed with its file.
                 let path = old.path_of(&record.stem, record.header.archived);
                 if record.sig.is_some() && path.is_file() && in_place {
                     disk.remove(&path).or_store_error(&path, ACTION)?;
@@ -345,7 +345,7 @@ pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
             }
         }
     }
-    // Closing moves what is in its write-ahead log to the file, and syncs it.
+    // Closing checkpoints its write-ahead log, and syncs the file.
     drop(db);
     let mut log = part.as_os_str().to_owned();
     log.push("-wal");
@@ -374,7 +374,7 @@ fn remove_database(disk: &dyn Disk, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes what the database has taken the place of.
+/// Removes the files that the database has replaced.
 pub(super) fn remove_old(disk: &dyn Disk, ours: &Path) -> Result<()> {
     for path in OLD.map(|name| ours.join(name)) {
         let gone = match path.symlink_metadata() {
@@ -387,8 +387,8 @@ pub(super) fn remove_old(disk: &dyn Disk, ours: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The owner a folder in `owners/` is named after: everything but small letters, digits, `-` and `_`
-/// is `%` and two hex digits, or all of it hex digits after `~`.
+/// The owner encoded in the name of a folder in `owners/`: everything but lowercase letters,
+/// digits, `-` and `_` is `%` and two hex digits, or all of it hex digits after `~`.
 fn owner_of(name: &str) -> Option<Owner> {
     let digits = |at: usize| u8::from_str_radix(name.get(at..at + 2)?, 16).ok();
     let (step, mut at) = if name.starts_with('~') { (2, 1) } else { (3, 0) };

@@ -1,8 +1,9 @@
-//! The directory and the database within it, open.
+//! The open directory, and its database.
 //!
-//! Sessions are in the database; a [`Pass`] makes the visible files and the database agree. It holds
-//! the lock of the directory, so that two processes never write the same file. Appends and reads do not
-//! need the lock. It is an operating system lock, released when its process ends.
+//! Sessions are in the database; a [`Pass`] brings the visible files and the database into
+//! agreement. It holds the lock of the directory, so that two processes never write the same file.
+//! Appends and reads do not need the lock. It is an operating system lock, released when its
+//! process ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
@@ -23,16 +24,16 @@ use crate::progress::ProgressSink;
 use crate::sqlite::{Mirrored, Shown, SqliteStore};
 
 /// How long to wait for another process that is updating the files. One that holds the lock longer
-/// than this is stopped or stuck.
+/// than this is suspended or stuck.
 pub(super) const BUSY: Duration = Duration::from_secs(20);
 
-/// How long a look waits for the lock. Its holder is looking as well.
+/// How long a look waits for the lock. Its holder is importing changes as well.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// How long to wait before the lock is tried again: about the time of a sync.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The least time between two writes of the files while sessions are written to.
+/// The minimum time between two writes of the files while sessions are written to.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Writing a long session takes long. At most one part in this many of the time is spent on it.
@@ -41,12 +42,12 @@ const SHARE: u32 = 20;
 /// The database, in our folder.
 pub(super) const DATABASE: &str = "sessions.db";
 
-/// How a directory is opened.
+/// The options for opening a directory.
 pub(super) struct Way {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) limit: FilesLimit,
     pub(super) world: Arc<dyn World>,
-    /// Receives progress of what takes long.
+    /// Receives progress reports.
     pub(super) tell: Option<ProgressSink>,
 }
 
@@ -65,7 +66,7 @@ pub(super) enum Reach {
 pub(super) struct Mirror {
     pub(super) db: SqliteStore,
     pub(super) root: PathBuf,
-    /// Where our own files are.
+    /// The folder of our own files.
     pub(super) ours: PathBuf,
     pub(super) way: Way,
     pub(super) reach: Reach,
@@ -74,29 +75,29 @@ pub(super) struct Mirror {
     known: Mutex<Known>,
     dirty: Mutex<Dirty>,
     woken: Condvar,
-    /// Our folder, if that is elsewhere.
+    /// Our folder, if it is elsewhere.
     _scratch: Option<Scratch>,
 }
 
-/// What this process knows of the files.
+/// What this process knows about the files.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// Files that are left alone, and why.
+    /// Files that are ignored, and why.
     pub(super) skipped: BTreeMap<PathBuf, Skipped>,
-    /// How the index looked when it was right.
+    /// The state of the index when it was last up to date.
     pub(super) index: Option<(i64, u64)>,
     /// A damaged database was copied.
     pub(super) copied: bool,
 }
 
-/// What this process knows of sessions. Its lock is never held while files are written.
+/// What this process knows about sessions. Its lock is never held while files are written.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Sessions that were active later than their last entry, as another program says.
+    /// Sessions that were active later than their last entry, according to another program.
     pub(super) active: BTreeSet<SessionId>,
-    /// How files looked that this process wrote.
+    /// The state of files that this process wrote.
     pub(super) written: BTreeMap<SessionId, (i64, u64)>,
-    /// Sessions whose log was seen to be at least as long as their file says.
+    /// Sessions whose log is known to be at least as long as their file says.
     whole: BTreeSet<SessionId>,
 }
 
@@ -107,20 +108,20 @@ struct Dirty {
     closed: bool,
 }
 
-/// Makes files and database agree, with the lock held.
+/// Brings files and database into agreement, with the lock held.
 pub(super) struct Pass<'a> {
     pub(super) mirror: &'a Mirror,
     pub(super) seen: MutexGuard<'a, Seen>,
     pub(super) all: BTreeMap<SessionId, Mirrored>,
-    /// Changes to the table of files that are not yet written.
+    /// Changes to the table of files that are not written yet.
     pub(super) shown: Vec<(SessionId, Option<Shown>)>,
-    /// A session of ours was written to, so `last_session` must name it.
+    /// One of our sessions was written to, so `last_session` must name it.
     pub(super) active: bool,
     _held: Option<Held<'a>>,
 }
 
 impl Mirror {
-    /// Opens a directory, making it if it is not there.
+    /// Opens a directory, and creates it if it does not exist.
     pub(super) fn open(way: Way, path: &Path) -> Result<Mirror> {
         const ACTION: &str = "open the directory";
         let no_store = || StoreError::NotAStore { place: path.display().to_string() };
@@ -155,7 +156,7 @@ impl Mirror {
                 scratch = Some(folder);
                 (None, Reach::Visiting)
             }
-            // A disk without room can still be read.
+            // A full disk can still be read.
             Err(StoreError::Full { .. }) if ours.join(DATABASE).exists() => (None, Reach::AsLeft),
             Err(error) => return Err(error),
         };
@@ -192,8 +193,8 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Imports what happened while the directory was closed, and writes files that a crash left out of
-    /// date. On a full disk that is left to the next write.
+    /// Imports changes made while the directory was closed, and writes files that a crash left out
+    /// of date. On a full disk that is left to the next write.
     fn recover(&self) -> Result<()> {
         let Some(mut pass) = if_possible(self.pass(BUSY))?.flatten() else { return Ok(()) };
         if self.reach == Reach::All {
@@ -216,7 +217,7 @@ impl Mirror {
         if_possible(done).map(drop)
     }
 
-    /// Starts a pass; nothing if another process holds the lock for longer than `patience`, or if
+    /// Starts a pass; `None` if another process holds the lock for longer than `patience`, or if
     /// nothing can be written.
     pub(super) fn pass(&self, patience: Duration) -> Result<Option<Pass<'_>>> {
         if self.reach == Reach::AsLeft {
@@ -244,13 +245,13 @@ impl Mirror {
         Ok(Some(Pass { mirror: self, seen, all, shown, active: false, _held: held }))
     }
 
-    /// Imports what happened to the files, if anything did.
+    /// Imports changes of the files, if there are any.
     pub(super) fn look(&self) -> Result<()> {
         let looked = self.pass(GLANCE).and_then(|pass| pass.map_or(Ok(()), |mut pass| pass.look()));
         if_possible(looked).map(drop)
     }
 
-    /// Imports what happened to the file of one session.
+    /// Imports changes of the file of one session.
     pub(super) fn look_at(&self, id: SessionId) -> Result<()> {
         let one = match self.reach {
             Reach::AsLeft => None,
@@ -269,8 +270,8 @@ impl Mirror {
         }
     }
 
-    /// Checks, once for each session, that a log is at least as long as its file says. Otherwise its end
-    /// was lost, and an append would take the place of what was there.
+    /// Checks, once for each session, that a log is at least as long as its file says. Otherwise
+    /// its end was lost, and an append would reuse its positions.
     pub(super) fn is_whole(&self, id: SessionId) -> Result<()> {
         if self.known().whole.contains(&id) {
             return Ok(());
@@ -288,7 +289,8 @@ impl Mirror {
             Some(mut pass) => pass.fold(ids),
             None => Ok(ids.to_vec()),
         });
-        // What cannot be written now is written with the next change, or when it is opened.
+        // What cannot be written now is written with the next change, or when the directory is
+        // opened.
         self.dirty().ids.extend(folded.unwrap_or_else(|_| ids.to_vec()));
     }
 
@@ -307,8 +309,8 @@ impl Mirror {
         }
     }
 
-    /// Updates files that are out of date until the store is closed: the first at once, and then at most
-    /// once a second.
+    /// Updates files that are out of date until the store is closed: the first at once, and then at
+    /// most once a second.
     pub(super) fn keep_up(&self) {
         let mut next = Instant::now();
         loop {
@@ -371,7 +373,7 @@ impl Mirror {
 }
 
 impl Shown {
-    /// Whether the file looks as it did.
+    /// Whether the file is unchanged.
     pub(super) fn is(&self, there: &std::fs::Metadata) -> bool {
         there.is_file() && (self.changed, self.size) == (changed(there), there.len())
     }
@@ -383,13 +385,13 @@ impl Mirrored {
         self.until.is_some_and(|until| until > now.as_millisecond())
     }
 
-    /// Where its file belongs; nowhere for one in the trash.
+    /// The folder of its file; none for a session in the trash.
     pub(super) fn wanted(&self) -> Option<(String, bool)> {
         let header = self.header.as_ref().filter(|header| header.trash.is_none())?;
         Some((stem_of(header), header.archived))
     }
 
-    /// Whether another program says when it was active last.
+    /// When it was last active, according to another program.
     pub(super) fn is_active(&self) -> bool {
         self.header.as_ref().is_some_and(|header| active_at(&header.foreign).is_some())
     }
@@ -411,8 +413,8 @@ pub(super) fn made_of(header: &Header) -> String {
     fingerprint("header", &json).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Nothing instead of an error if the disk is full, where the store can still be read, or if the
-/// database is damaged, where `doctor` must be able to open it.
+/// `None` instead of an error if the disk is full, because the store can still be read, or if the
+/// database is damaged, because `doctor` must be able to open it.
 pub(super) fn if_possible<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
         Err(StoreError::Full { .. } | StoreError::Corrupt { .. }) => Ok(None),
@@ -428,7 +430,7 @@ pub(super) fn busy(place: &Path) -> StoreError {
 pub(super) struct Held<'a>(&'a File);
 
 impl<'a> Held<'a> {
-    /// Nothing if another process holds it for longer than `patience`.
+    /// `None` if another process holds it for longer than `patience`.
     pub(super) fn new(
         lock: &'a File,
         place: &Path,

@@ -1,11 +1,11 @@
 //! A directory of JSON files that other programs read and write as well.
 //!
-//! People see one `<name>.json` for each session, `index.json` and `last_session`. The sessions
+//! Users see one `<name>.json` for each session, `index.json` and `last_session`. The sessions
 //! themselves are in a database in `.rethread/`, a [`SqliteStore`] that does everything a store has
-//! to do. This module is the mirror between the two. Appends and reads go to the database alone; a
-//! background thread updates the files soon after, and closing the store does so too ([`fold`]). If a
-//! crash prevents that, the files are updated when the directory is opened next. What other programs
-//! write is imported when it is noticed ([`look`]).
+//! to do. This module is the mirror between the two. Appends and reads go to the database only; a
+//! background thread updates the files soon after, and closing the store does so too ([`fold`]). If
+//! a crash prevents that, the files are updated when the directory is opened next. Changes by other
+//! programs are imported when they are noticed ([`look`]).
 //!
 //! The files belong to the user of this machine, owner `local`. Sessions of other owners are in the
 //! same database, and have no files.
@@ -53,15 +53,16 @@ use crate::sqlite::SqliteStore;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilesLimit {
     /// Chats that are not archived; 0 for any number. When one more is created, the least recently
-    /// active ones go. Imported and recorded sessions and subagents' sessions do not count.
+    /// active ones are removed. Imported and recorded sessions and subagents' sessions do not
+    /// count.
     pub sessions: usize,
-    /// Whether they are moved to the trash. Otherwise they are archived: moved into `archive/`, still
-    /// found by search, and brought back when opened.
+    /// Whether they are moved to the trash. Otherwise they are archived: moved into `archive/`,
+    /// still found by search, and unarchived when opened.
     pub delete: bool,
 }
 
 impl Default for FilesLimit {
-    /// Fifty, as programs that share such a directory keep; the others are archived.
+    /// Fifty, like programs that share such a directory; the others are archived.
     fn default() -> FilesLimit {
         FilesLimit { sessions: 50, delete: false }
     }
@@ -75,10 +76,10 @@ pub struct FilesStore {
 }
 
 impl FilesStore {
-    /// Opens a directory, making it if it is not there: mode 0700, its files 0600.
+    /// Opens a directory, and creates it if it does not exist: mode 0700, its files 0600.
     ///
-    /// What other programs wrote since is imported, and files that a crash left out of date are
-    /// written. A directory of an earlier version is migrated.
+    /// Changes by other programs are imported, and files that a crash left out of date are written.
+    /// A directory of an earlier version is migrated.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl FilesStore {
         &self.mirror.db
     }
 
-    /// Imports what other programs did, if this owner shares the directory with them.
+    /// Imports changes of other programs, if this owner shares the directory with them.
     fn look(&self, owner: &Owner) -> Result<()> {
         match is_local(owner) {
             true => self.mirror.look(),
@@ -139,7 +140,7 @@ impl FilesStore {
         }
     }
 
-    /// Checks what must hold before an append.
+    /// Checks the preconditions of an append.
     fn before_append(&self, owner: &Owner, id: SessionId, at: &At) -> Result<()> {
         self.mirror.may_write()?;
         if !is_local(owner) {
@@ -177,14 +178,14 @@ impl FilesStore {
                 true => self.mirror.throw_away(id)?,
                 false => self.db().update(&owner, id, &away).map(drop)?,
             }
-            // Nobody who starts a session waits for the file of another one to be moved.
+            // Starting a session does not wait until the file of another one is moved.
             self.mirror.is_dirty(id);
             excess -= 1;
         }
         Ok(())
     }
 
-    /// Everything a filter shows, ordered by when other programs say it was active.
+    /// Everything that matches a filter, sorted by activity, including that of other programs.
     fn list_all(&self, owner: &Owner, filter: &Filter) -> Result<Page> {
         let mut page = self.db().list(owner, filter, None, i64::MAX as usize / 2)?;
         page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
@@ -197,14 +198,14 @@ fn is_local(owner: &Owner) -> bool {
     owner.as_str() == "local"
 }
 
-/// Where a session is in a list.
+/// The position of a session in a list.
 fn place(session: &Session) -> (Timestamp, SessionId) {
     (session.last_activity_at, session.id())
 }
 
 impl Drop for FilesStore {
-    /// Updates the visible files. What cannot be written now is written when the directory is opened
-    /// next.
+    /// Updates the visible files. What cannot be written now is written when the directory is
+    /// opened next.
     fn drop(&mut self) {
         self.mirror.close();
         if let Some(thread) = self.thread.take()
@@ -224,7 +225,7 @@ impl Store for FilesStore {
         }
         let mut header = header.clone();
         if let Some(stem) = header.foreign.text("metadata.id") {
-            // The id another program gave it elsewhere may be taken here.
+            // The id that another program gave it elsewhere may be taken here.
             let there = |archived| self.mirror.path_of(&stem, archived).symlink_metadata().is_ok();
             let known = self.db().get(&header.owner, header.id).is_ok();
             if !visible::is_stem(&stem) || !known && (there(false) || there(true)) {
@@ -248,7 +249,8 @@ impl Store for FilesStore {
         Ok(session)
     }
 
-    /// The session with exactly this name; else the only one that another program shows under it.
+    /// The session with exactly this name; otherwise the only one that another program shows under
+    /// it.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         self.look(owner)?;
         if let Some(id) = self.db().named(owner, name)? {
@@ -326,7 +328,7 @@ impl Store for FilesStore {
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
         let entries = self.db().read(owner, id, range.clone())?;
         let end = range.start + entries.len() as u64;
-        // A reader that asks for more than there is must learn that there was more.
+        // A reader that asks for more than there is must be told that there was more.
         if is_local(owner) && end < range.end && !range.is_empty() {
             let one = self.db().mirrored_one(owner, id)?;
             let known = one.as_ref().and_then(|one| one.shown.as_ref()).map_or(0, |s| s.entries);

@@ -1,9 +1,10 @@
-//! `doctor` in a directory: files that are left alone and why, and logs that are damaged.
+//! `doctor` in a directory: ignored files and why, and damaged logs.
 //!
-//! The file of a session shows every message with its id and its blocks, so it is the log's second
-//! copy: a message that cannot be read in the database comes back from there. What was no message (a
-//! clear, the end of a turn) is in the database alone: an entry of the kind `lost` keeps its place, so
-//! that every other entry keeps its own. The damaged database is copied first.
+//! The file of a session has every message with its id and its blocks, so it is a second copy of
+//! the log: a message that cannot be read in the database is restored from it. Entries that are not
+//! messages (a clear, the end of a turn) are only in the database: an entry of the kind `lost`
+//! takes the position of a damaged one, so that every other entry keeps its own. The damaged
+//! database is copied first.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -19,20 +20,20 @@ use super::mirror::{BUSY, DATABASE, Held, Mirror, Pass, Reach, busy};
 use super::visible::{self, Visible, likeness};
 use crate::sqlite::{Mirrored, SqliteStore};
 
-/// The kind of an entry that replaces one that cannot be read any more.
+/// The kind of an entry that replaces an unreadable one.
 const LOST: &str = "lost";
 
-/// A log as it can be made again.
+/// A log that can be rebuilt.
 pub(super) struct Rebuilt {
     pub(super) entries: Vec<NewEntry>,
-    /// Messages that come from the file.
+    /// Messages that are restored from the file.
     pub(super) from_file: u64,
-    /// Entries that came from nowhere.
+    /// Entries that are lost.
     pub(super) lost: u64,
 }
 
 impl Mirror {
-    /// Checks the database, and what is in the directory beside it.
+    /// Checks the database, and the other files in the directory.
     pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
         self.look()?;
         let repair = repair && self.reach == Reach::All;
@@ -69,7 +70,7 @@ impl Mirror {
         Ok(findings)
     }
 
-    /// Checks one session, entry by entry, and makes a damaged log again from its file.
+    /// Checks one session, entry by entry, and rebuilds a damaged log from its file.
     pub(super) fn check_session(
         &self,
         owner: &Owner,
@@ -99,7 +100,7 @@ impl Mirror {
 }
 
 impl Pass<'_> {
-    /// Makes a damaged log again, if `repair`; says what came of it, or would.
+    /// Rebuilds a damaged log, if `repair`; returns what was done, or would be.
     fn mend(&mut self, one: &Mirrored, what: &str, repair: bool) -> Result<(String, FindingState)> {
         let (mirror, owner) = (self.mirror, Owner::local());
         let ours = self.db().salvaged(&owner, one.id)?;
@@ -125,7 +126,7 @@ impl Pass<'_> {
         self.keep_damaged()?;
         self.commit()?;
         match self.db().replace_log(&owner, one.id, &entries) {
-            // Its rows cannot even be deleted where they are.
+            // Its rows cannot even be deleted.
             Err(StoreError::Corrupt { .. }) if self.remake_entries()?.is_some() => {
                 self.db().replace_log(&owner, one.id, &entries)?;
             }
@@ -135,7 +136,7 @@ impl Pass<'_> {
             }
             done => done?,
         }
-        // The file is looked at again: it may have been rewritten while the log was of no use.
+        // The file is examined again: it may have been rewritten while the log was unusable.
         if let Some(shown) = &one.shown {
             let path = mirror.path_of(&shown.stem, shown.archived);
             self.seen.skipped.remove(&path);
@@ -148,7 +149,7 @@ impl Pass<'_> {
         Ok((format!("{what}; it was rebuilt ({came})"), FindingState::Repaired))
     }
 
-    /// Makes the table of entries again, without what cannot be read.
+    /// Rebuilds the table of entries, without unreadable rows.
     fn remake_entries(&mut self) -> Result<Option<u64>> {
         self.keep_damaged()?;
         self.commit()?;
@@ -177,8 +178,8 @@ impl Pass<'_> {
 }
 
 /// Moves the database of a directory to `.rethread/damaged/` if it cannot be read: opening the
-/// directory then makes the sessions again from their files. Returns where it is now; nothing if it can
-/// be read, or if there is none.
+/// directory then rebuilds the sessions from their files. Returns its new path; `None` if it can be
+/// read, or does not exist.
 pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Option<PathBuf>> {
     const ACTION: &str = "set the damaged database aside";
     let (ours, disk) = (root.join(".rethread"), Real);
@@ -198,7 +199,8 @@ pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Op
     let folder = ours.join("damaged");
     disk.folder(&folder).or_store_error(&folder, ACTION)?;
     let aside = format!("{:08x}-{DATABASE}", world.uuid().as_u128() & 0xffff_ffff);
-    // The file itself goes last: one without it would be taken for a new one.
+    // The file itself is moved last, because its log files without it would be mistaken for those
+    // of a new one.
     for end in ["-wal", "-shm", ""] {
         let from = ours.join(format!("{DATABASE}{end}"));
         if from.symlink_metadata().is_ok() {
@@ -223,8 +225,8 @@ pub(super) fn read_own(path: &Path, id: SessionId) -> Option<Visible> {
     }
 }
 
-/// What a log of `end` entries can be made of; nothing where neither what is left of it nor the file
-/// says anything.
+/// What a log of `end` entries can be rebuilt from; `None` if neither the rest of the log nor the
+/// file has anything.
 pub(super) fn rebuilt(
     world: &dyn World,
     header: &Header,
@@ -262,8 +264,9 @@ pub(super) fn rebuilt(
     Some(Rebuilt { entries, from_file, lost })
 }
 
-/// The entries of a log and of a file as one, in order; those of the log with their places. Where
-/// the file has ids of the log, ids tell which are the same; otherwise who said what.
+/// The entries of a log and of a file merged, in order; those of the log with their positions. If
+/// the file has ids of the log, equal entries are recognised by their ids; otherwise by role and
+/// content.
 fn merged(ours: Vec<Entry>, theirs: Vec<NewEntry>, by_id: bool) -> Vec<(Option<u64>, NewEntry)> {
     let ids: HashSet<_> = ours.iter().map(|entry| entry.id.clone()).collect();
     let mut rest = VecDeque::from(ours);

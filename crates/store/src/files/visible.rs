@@ -1,9 +1,10 @@
-//! A session file and the index as other programs read and write them.
+//! The session file and the index, as other programs read and write them.
 //!
-//! The fields they know are written as they know them: `metadata`, and messages with `id`, `role`, a
-//! `content` that is a string, and `timestamp`. If a message is more than its text, its blocks are in
-//! `blocks`; the header of the session is in `rethread`. So a session survives with its tool calls even
-//! if `.rethread/` is lost. Unknown fields that another program wrote are kept and written again.
+//! Known fields are written as those programs expect them: `metadata`, and messages with `id`,
+//! `role`, a `content` that is a string, and `timestamp`. If a message has more than text, its
+//! blocks are in `blocks`; the header of the session is in `rethread`. So a session survives with
+//! its tool calls even if `.rethread/` is lost. Unknown fields of another program are kept and
+//! written again.
 
 use std::path::Path;
 
@@ -18,17 +19,17 @@ use serde::{Deserialize, Deserializer};
 
 use super::compare::Likeness;
 
-/// The kind of an entry that holds a message we cannot parse, as it was written.
+/// The kind of an entry with a message that we cannot parse, kept as it was written.
 const FOREIGN: &str = "foreign";
 
-/// What the paths of fields in `metadata` begin with.
+/// The prefix of paths of fields in `metadata`.
 const METADATA: &str = "metadata.";
 
 /// A provider or model that is not known.
 const UNKNOWN: &str = "unknown";
 
-/// Whether this can be the name of a session file: `[a-zA-Z0-9_.-]+`, nothing reserved, nothing
-/// that leads elsewhere.
+/// Whether this is a valid name of a session file: `[a-zA-Z0-9_.-]+`, not reserved, and not leading
+/// elsewhere.
 pub(super) fn is_stem(stem: &str) -> bool {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let reserved = ["index", "metadata", "last_session"];
@@ -39,8 +40,8 @@ pub(super) fn is_stem(stem: &str) -> bool {
         && !reserved.contains(&stem.to_ascii_lowercase().as_str())
 }
 
-/// What the file of a session is called: as another program called it, else its name made valid,
-/// else its time.
+/// The name of a session's file: as another program named it, otherwise its name made valid,
+/// otherwise its time.
 pub(super) fn stem_of(header: &Header) -> String {
     let theirs = header.foreign.text("metadata.id").filter(|stem| is_stem(stem));
     theirs.unwrap_or_else(|| header.name.ascii_id(header.created_at, header.id))
@@ -77,7 +78,7 @@ impl Fields {
         serde_json::from_str(json).map_err(|error| error.to_string())
     }
 
-    /// Takes a field out; the last one, where there are several.
+    /// Removes a field; the last one, if there are several.
     fn take(&mut self, name: &str) -> Option<Raw> {
         let at = self.0.iter().rposition(|(key, _)| key == name)?;
         let (_, raw) = self.0.remove(at);
@@ -124,7 +125,7 @@ pub(super) struct Visible {
 }
 
 impl Visible {
-    /// What makes each message the same as one of a log.
+    /// What is compared of each message.
     pub(super) fn likenesses(&self) -> Vec<Option<Likeness>> {
         self.messages.iter().map(|said| likeness(&said.body)).collect()
     }
@@ -141,7 +142,7 @@ pub(super) struct VisibleMessage {
 /// Why a file cannot be read as a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoSession {
-    /// It is something else, and whole.
+    /// It is something else, and complete.
     Other(String),
     /// It may have been one.
     Broken(String),
@@ -160,7 +161,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
     })?;
     let says = top.take("metadata").ok_or_else(|| other("it has no `metadata`"))?;
     let messages = top.take("messages");
-    // With one of the two it is not a session; with both it was meant to be one.
+    // With only one of the two it is not a session; with both it was meant to be one.
     let wrong = |why: String| match &messages {
         Some(_) => NoSession::Broken(why),
         None => other(&why),
@@ -175,7 +176,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
         .map_err(|error| broken(&format!("`messages`: {error}")))?;
     let ours = top.take("rethread").and_then(|raw| serde_json::from_str(raw.get()).ok());
     let named = |text: Option<String>| text.filter(|text| !text.is_empty() && text != UNKNOWN);
-    // These are worked out from the messages.
+    // These are derived from the messages.
     for derived in ["messageCount", "firstMessage"] {
         metadata.take(derived);
     }
@@ -210,7 +211,8 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
     })
 }
 
-/// A time as programs write it: RFC 3339, or milliseconds. Whole milliseconds are kept.
+/// A time in the formats that programs write: RFC 3339, or milliseconds. Whole milliseconds are
+/// kept.
 fn time(raw: &Raw) -> Option<Timestamp> {
     let at = match raw.as_text() {
         Some(text) => text.parse().ok()?,
@@ -234,7 +236,7 @@ fn said(raw: &Raw) -> VisibleMessage {
     VisibleMessage { id, at, body }
 }
 
-/// The message with its `blocks`, if they say the same as its text.
+/// The message with its `blocks`, if they match its text.
 fn with_blocks(fields: &Fields) -> Option<Message> {
     let mut whole = Fields(fields.0.clone());
     let blocks = whole.take("blocks")?;
@@ -244,7 +246,7 @@ fn with_blocks(fields: &Fields) -> Option<Message> {
     (shown(&message) == text).then_some(message)
 }
 
-/// The text of a message: its texts and results; if there are none, what it did.
+/// The text of a message: its texts and results; if there are none, its calls.
 fn shown(message: &Message) -> String {
     let texts = |block: &Block| match &block.kind {
         BlockKind::Text(text) => Some(text.clone()),
@@ -263,7 +265,7 @@ fn shown(message: &Message) -> String {
     }
 }
 
-/// What two messages have in common if they are the same: who said it, and what is shown of it.
+/// What is compared of a message: its role, and its visible text.
 pub(super) fn likeness(body: &Body) -> Option<Likeness> {
     match body {
         Body::Message(message) => Some(fingerprint(message.role.as_str(), &shown(message))),
@@ -272,7 +274,7 @@ pub(super) fn likeness(body: &Body) -> Option<Likeness> {
     }
 }
 
-/// A message as other programs read it; nothing if the entry is not a message.
+/// A message as other programs read it; `None` if the entry is not a message.
 fn message(entry: &Entry) -> Option<String> {
     let message = match &entry.body {
         Body::Message(message) => message,
@@ -298,15 +300,15 @@ fn message(entry: &Entry) -> Option<String> {
     Some(Fields(all).json())
 }
 
-/// The messages of a session file, in the making.
+/// The messages of a session file, while it is written.
 #[derive(Default)]
 pub(super) struct Draft {
     messages: String,
-    /// All that are shown, and those of the user and of the model.
+    /// The numbers of all messages, and of those of the user and of the model.
     pub(super) shown: u64,
     pub(super) user: u64,
     pub(super) assistant: u64,
-    /// The provider and model that answered last.
+    /// The last provider and model.
     pub(super) used: Option<String>,
 }
 
@@ -334,8 +336,8 @@ impl Draft {
     }
 }
 
-/// The object `metadata` of a session whose file shows this many messages; `used` is the model that
-/// answered last.
+/// The object `metadata` of a session whose file shows this many messages; `used` is the last
+/// model.
 pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> String {
     let header = &session.header;
     let used = used.and_then(|used| used.split_once('/'));
@@ -367,18 +369,17 @@ pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> 
     Fields(fields.chain(theirs).collect()).json()
 }
 
-/// When something last happened in a session, as another program says.
+/// When a session was last active, according to another program.
 pub(super) fn active_at(foreign: &Foreign) -> Option<Timestamp> {
     foreign.get("metadata.lastActivityAt").and_then(time)
 }
 
-/// When something last happened, as a `metadata` says.
+/// When a session was last active, according to `metadata`.
 pub(super) fn last_activity(metadata: &str) -> Option<Timestamp> {
     Fields::parse(metadata).ok()?.take("lastActivityAt").as_ref().and_then(time)
 }
 
-/// What follows the messages in a session file: the summary, what another program keeps there,
-/// and our header.
+/// The end of a session file: the summary, another program's fields, and our header.
 fn ending(summary: Raw, header: &Header) -> String {
     let mut fields = vec![("contextSummary".to_owned(), summary)];
     let beside = |path: &str| !path.starts_with(METADATA) && path != "contextSummary";
@@ -391,7 +392,7 @@ fn ending(summary: Raw, header: &Header) -> String {
     format!(",\n{}\n", &json[1..])
 }
 
-/// The sessions an index names, with what it says of each.
+/// The sessions in an index, with their fields.
 pub(super) fn index_entries(text: &str) -> Vec<(String, Raw)> {
     let sessions = Fields::parse(text).ok().and_then(|mut index| index.take("sessions"));
     sessions.and_then(|raw| Fields::parse(raw.get()).ok()).unwrap_or_default().0

@@ -1,8 +1,8 @@
-//! Entries as a conversation to read: who said what and when, each call on one line, its result
+//! A conversation as readable text: who said what and when, each call on one line, its result
 //! folded to a few.
 //!
-//! Only headings begin at the margin. Everything a person, a model or a tool wrote is cleaned and
-//! indented, so that none of it can pass for a heading or drive the terminal.
+//! Only headings begin at the margin. All text of people, models and tools is cleaned and indented,
+//! so that none of it can be mistaken for a heading or control the terminal.
 
 use std::io::IsTerminal;
 
@@ -25,7 +25,7 @@ const RESULT_LINES: usize = 5;
 /// Lines of a summary that are shown.
 const SUMMARY_LINES: usize = 3;
 
-/// Columns of a line where there is no window.
+/// Columns of a line if there is no terminal.
 const COLUMNS: usize = 200;
 
 /// How much is shown.
@@ -33,22 +33,22 @@ const COLUMNS: usize = 200;
 pub(super) enum Detail {
     /// Results, summaries and instructions are folded.
     Folded,
-    /// Everything, thinking and what other programs noted too.
+    /// Everything, including thinking and other programs' entries.
     Full,
 }
 
-/// A conversation on its way to a reader.
+/// A conversation that is being printed.
 pub(super) struct Conversation<'a> {
     session: &'a Session,
     detail: Detail,
     zone: TimeZone,
-    /// How text is rendered, where somebody reads it at a terminal.
+    /// How text is rendered, at a terminal.
     style: Option<Style>,
-    /// Who spoke last.
+    /// The last speaker.
     speaker: Option<String>,
-    /// The program that compacted the conversation here, where its summary comes next.
+    /// The program that compacted the conversation here, if its summary comes next.
     summary_of: Option<&'static str>,
-    /// What another session is called.
+    /// The name of another session.
     label: &'a dyn Fn(SessionId) -> String,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// What the session is, on two lines.
+    /// The session, on two lines.
     pub(super) fn heading(&self) -> String {
         let Session { header, tally, .. } = self.session;
         let title = self.session.title().unwrap_or_else(|| header.name.to_string());
@@ -93,7 +93,8 @@ impl<'a> Conversation<'a> {
         format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), facts.join(" · "))
     }
 
-    /// The conversation begins with the summary of another program. What came before it is not shown.
+    /// The conversation begins with the summary of another program. What came before it is not
+    /// shown.
     pub(super) fn begins_with_summary(
         &mut self,
         program: &'static str,
@@ -106,7 +107,7 @@ impl<'a> Conversation<'a> {
         format!("\n\x1b[2m({messages} {come} before this summary: `{all}` shows them)\x1b[0m\n")
     }
 
-    /// The lines of an entry; none where there is nothing to read.
+    /// The lines of an entry; none if there is nothing to read.
     pub(super) fn entry(&mut self, entry: &Entry) -> String {
         let folded = self.detail == Detail::Folded;
         match &entry.body {
@@ -122,7 +123,7 @@ impl<'a> Conversation<'a> {
                 let why = one_line(&left.why);
                 self.aside(entry, &format!("the turn at {} is left out: {why}", left.turn))
             }
-            // It is about what a model sees, not about what was said.
+            // It is about what a model sees, not part of the conversation.
             Body::Thinned(_) | Body::Decided(_) if folded => String::new(),
             Body::Decided(decided) => {
                 let through = decided.through;
@@ -161,7 +162,7 @@ impl<'a> Conversation<'a> {
                 String::new()
             }
             Body::Unknown { kind, .. } => match FileChanged::of(&entry.body) {
-                // The call that changed it is there already.
+                // The call that changed it was already shown.
                 Some(FileChanged { call: Some(_), .. }) => String::new(),
                 Some(FileChanged { path, .. }) => {
                     self.aside(entry, &format!("{} was restored", one_line(&path)))
@@ -180,7 +181,7 @@ impl<'a> Conversation<'a> {
                 None => "You".to_owned(),
             },
             Role::Assistant => self.answers(),
-            // A result belongs to the reply that called for it.
+            // A result belongs to the reply with its call.
             Role::Tool => self.speaker.clone().unwrap_or_else(|| self.answers()),
         };
         let mut orphans = entry.measure.results.iter().map(|measure| measure.tool.is_none());
@@ -214,7 +215,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Who answers in this session.
+    /// The agent of this session.
     fn answers(&self) -> String {
         let header = &self.session.header;
         let agent = header.profile.agent.as_deref();
@@ -222,9 +223,9 @@ impl<'a> Conversation<'a> {
         agent.or(source).map_or_else(|| "Assistant".to_owned(), one_line)
     }
 
-    /// A heading, where someone else speaks.
+    /// A heading, if the speaker changes.
     fn says(&mut self, speaker: &str, at: Timestamp) -> String {
-        // What someone asks is a message of its own; a reply and its calls belong together.
+        // Each question has a heading; a reply and its calls share one.
         if self.speaker.as_deref() == Some(speaker) && speaker != "You" {
             return String::new();
         }
@@ -233,7 +234,7 @@ impl<'a> Conversation<'a> {
         format!("\n{colour}{speaker}\x1b[0m \x1b[2m· {}\x1b[0m\n", self.date(at))
     }
 
-    /// Something that happened and was not said.
+    /// An entry that is not a message.
     fn aside(&mut self, entry: &Entry, what: &str) -> String {
         self.speaker = None;
         format!("\n\x1b[2m({what} · {})\x1b[0m\n", self.date(entry.at))
@@ -275,7 +276,7 @@ impl<'a> Conversation<'a> {
         lines + &self.folded(result.text().trim_end(), 4, limit)
     }
 
-    /// What a model wrote: rendered at a terminal, as it is elsewhere.
+    /// A model's text: rendered at a terminal, otherwise unchanged.
     fn rendered(&self, text: &str) -> String {
         let Some(style) = &self.style else { return self.folded(text, 2, usize::MAX) };
         let shown = terminal::render(&Document::parse(text), style);
@@ -287,13 +288,14 @@ impl<'a> Conversation<'a> {
         indented.collect()
     }
 
-    /// Lines of a text, indented; of more than `limit` the first, and how many are missing.
+    /// Lines of a text, indented; if there are more than `limit`, the first ones, and how many are
+    /// missing.
     fn folded(&self, text: &str, indent: usize, limit: usize) -> String {
         let margin = " ".repeat(indent);
         let cleaned = clean(text);
         let all: Vec<&str> = cleaned.trim_end_matches('\n').split('\n').collect();
         let mut lines = String::new();
-        // One line more costs no more than saying that it is missing.
+        // One more line takes no more room than a note that it is missing.
         let shown = if all.len() <= limit.saturating_add(1) { all.len() } else { limit };
         for line in &all[..shown] {
             let width = self.width().saturating_sub(indent);
@@ -323,8 +325,8 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The program that compacted the conversation, by the kind of its entry. The summary it went on from
-/// is the next message.
+/// The program that compacted the conversation, by the kind of its entry. The summary it continued
+/// from is the next message.
 pub(super) fn compacted_by(kind: &str) -> Option<&'static str> {
     match kind {
         "imported/claude-code/system/compact_boundary" => Some("Claude Code"),

@@ -1,7 +1,7 @@
-//! `show`: what was said in a session.
+//! `show`: prints the conversation of a session.
 //!
-//! `conversation.rs` makes readable lines of entries; this decides which entries, and where the
-//! lines go: into a pager at a terminal, as JSON where that was asked for.
+//! `conversation.rs` turns entries into readable lines; this module decides which entries, and
+//! where the lines go: into a pager at a terminal, or as JSON.
 
 mod conversation;
 mod pager;
@@ -43,7 +43,7 @@ pub(crate) fn run(cli: &Cli, args: &Show) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what was said in a part of a session.
+/// Prints a part of a session.
 pub(crate) fn print(cli: &Cli, session: &Session, range: Range<u64>) -> Done {
     match cli.global.json {
         true => show_json(cli, session, range)?,
@@ -51,7 +51,7 @@ pub(crate) fn print(cli: &Cli, session: &Session, range: Range<u64>) -> Done {
     }
     Ok(ExitCode::SUCCESS)
 }
-/// From the last clear on, unless more or less was asked for.
+/// From the last clear on, unless another range was given.
 fn range(session: &Session, args: &Show) -> Range<u64> {
     let end = session.tally.entries;
     let begins = if args.all { 0 } else { session.tally.begins() };
@@ -64,8 +64,8 @@ fn range(session: &Session, args: &Show) -> Range<u64> {
     }
 }
 
-/// Entries are printed as they are read, however many there are. Where one cannot be read the
-/// document ends there, whole, and says so itself.
+/// Prints entries as they are read, however many there are. If one cannot be read, the document
+/// ends there, complete, and contains the error.
 fn show_json(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Error> {
     let out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut out = VisibleJson::new(out);
@@ -108,7 +108,7 @@ fn show_text(
     out: &mut impl Write,
 ) -> Result<(), Error> {
     let from = range.start;
-    // One that was erased has only its id left.
+    // An erased session has only its id left.
     let label = |id: SessionId| change::label(cli, id).unwrap_or_else(|_| id.short());
     let mut conversation = Conversation::new(session, detail, &label);
     write!(out, "{}", conversation.heading())?;
@@ -138,8 +138,8 @@ fn show_text(
     Ok(())
 }
 
-/// Where another program compacted the conversation: which one, and how many messages come before the
-/// summary with which the context begins. Nobody cleared it.
+/// Where another program compacted the conversation: which one, and how many messages come before
+/// the summary with which the context begins. There is no clear in this case.
 fn compacted_elsewhere(cli: &Cli, session: &Session) -> Result<Option<(&'static str, u64)>, Error> {
     let begins = session.tally.begins();
     let before = cli.sessions.entries(session.id(), begins.saturating_sub(2)..begins);

@@ -1,4 +1,4 @@
-//! Long output goes through the person's pager, at a terminal.
+//! Sends long output through the user's pager, at a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 pub(super) enum Out {
     /// To standard output.
     Direct(anstream::Stdout),
-    /// To a pager, with colours where the person wants them.
+    /// To a pager, with colours if they are wanted.
     Paged {
         /// The pager.
         child: Child,
@@ -16,8 +16,8 @@ pub(super) enum Out {
     },
 }
 
-/// The pager, where somebody reads: `RETHREAD_PAGER` or `PAGER`, else `less`, which leaves alone
-/// what fits the window. An empty variable, or one that says `cat`, means none.
+/// The pager, at a terminal: `RETHREAD_PAGER` or `PAGER`, otherwise `less`, which just prints what
+/// fits the window. An empty variable, or `cat`, means none.
 pub(super) fn open() -> Out {
     let direct = || Out::Direct(anstream::stdout());
     let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
@@ -38,7 +38,7 @@ pub(super) fn open() -> Out {
     if std::env::var_os("LESSCHARSET").is_none() {
         command.env("LESSCHARSET", "utf-8");
     }
-    // Quit if it fits, pass colours on and nothing else, leave what was read on the screen.
+    // Quit if it fits, pass only colours through, leave the text on the screen.
     if std::env::var_os("LESS").is_none() {
         command.env("LESS", "FRX");
     }
@@ -53,7 +53,7 @@ pub(super) fn open() -> Out {
 }
 
 impl Out {
-    /// Waits until the person has read it.
+    /// Waits until the pager is closed.
     pub(super) fn close(self) -> io::Result<()> {
         match self {
             Out::Direct(_) => Ok(()),
@@ -76,7 +76,7 @@ impl Write for Out {
                         .try_for_each(|part| pager.write_all(part)),
                 };
                 match written {
-                    // Who has read enough leaves the pager, and the rest is of no use.
+                    // If the user quits the pager, the rest is not needed.
                     Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
                     _ => Ok(bytes.len()),
                 }

@@ -154,9 +154,9 @@ pub const OWNER_BYTES_MAX: usize = 120;
 /// Bytes of a description, a workspace path, an agent path, a provider or a model name.
 pub const FIELD_BYTES_MAX: usize = 8_192;
 
-/// Bytes of another program's fields that `copy` carries along: they are in the header, and every
-/// list reads headers.
-pub const FOREIGN_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the fields that only a store understands, where a session is copied or imported. They are
+/// in the header, which every list reads; what programs keep beside their messages is far less.
+pub const EXTRA_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of a search query.
 pub const QUERY_BYTES_MAX: usize = 1_024;

@@ -126,6 +126,7 @@ impl State {
         let (keys, readable_id) = readable_id::split(keys.map(|((_, key), _)| key.clone()));
         Session {
             header: stored.header.clone(),
+            shown_as: None,
             keys,
             readable_id,
             tally: stored.tally(),

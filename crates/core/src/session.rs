@@ -1,5 +1,7 @@
 //! The header of one conversation.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +47,9 @@ pub struct Header {
     /// Set while it is in the trash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trash: Option<Box<Trash>>,
-    /// Fields of another program that shares the store.
-    #[serde(default, skip_serializing_if = "Foreign::is_empty")]
-    pub foreign: Foreign,
+    /// Fields that only the store that wrote them understands.
+    #[serde(default, rename = "foreign", skip_serializing_if = "ExtraFields::is_empty")]
+    pub extra: ExtraFields,
 }
 
 /// The kind of conversation.
@@ -204,15 +206,14 @@ profile! {
     }
 }
 
-/// Fields of another program that shares a store, which are not understood here: in order, each
-/// under its path there (`tags`, `metadata.stars`). They are copied with the session from store to
-/// store.
+/// Fields of a header that only the store that wrote them understands, in their order, each as it was
+/// written. Every store preserves them, and they go with the session when it is copied or exported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Foreign(pub Vec<(String, Raw)>);
+pub struct ExtraFields(pub Vec<(String, Raw)>);
 
-impl Foreign {
-    /// Whether it has no fields.
+impl ExtraFields {
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -237,57 +238,26 @@ impl Foreign {
         }
     }
 
-    /// The fields that differ in `other`.
-    pub fn missing_in(&self, other: &Foreign) -> Vec<String> {
+    /// The fields that are not the same in `other`. A name that begins with `/` is the store's own.
+    pub fn missing_in(&self, other: &ExtraFields) -> Vec<String> {
         let missing = self.0.iter().filter(|field| !other.0.contains(field));
-        missing.map(|(name, _)| name.clone()).collect()
+        let names = missing.map(|(name, _)| name.clone());
+        names.filter(|name| !name.starts_with('/')).collect()
     }
 }
 
-impl<'de> Deserialize<'de> for Foreign {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Foreign, D::Error> {
+impl<'de> Deserialize<'de> for ExtraFields {
+    /// A list of names and values; or an object, as earlier versions wrote it, whose fields get a `/`
+    /// before their names.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<ExtraFields, D::Error> {
         let raw = Raw::deserialize(deserializer)?;
         let fields = match raw.get().starts_with('[') {
             true => serde_json::from_str(raw.get()),
-            false => serde_json::from_str::<Grouped>(raw.get()).map(Grouped::flat),
+            false => serde_json::from_str::<BTreeMap<String, Raw>>(raw.get()).map(|fields| {
+                fields.into_iter().map(|(name, raw)| (format!("/{name}"), raw)).collect()
+            }),
         };
-        fields.map(Foreign).map_err(serde::de::Error::custom)
-    }
-}
-
-/// The form used in headers before fields had paths.
-#[derive(Deserialize)]
-struct Grouped {
-    id: Option<Raw>,
-    name: Option<Raw>,
-    active_at: Option<Timestamp>,
-    #[serde(default)]
-    kept: Kept,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Kept {
-    top: Vec<(String, Raw)>,
-    metadata: Vec<(String, Raw)>,
-    summary: Option<KeptSummary>,
-}
-
-#[derive(Deserialize)]
-struct KeptSummary {
-    text: Raw,
-}
-
-impl Grouped {
-    fn flat(self) -> Vec<(String, Raw)> {
-        let Grouped { id, name, active_at, kept } = self;
-        let active_at = active_at.map(|at| Raw::of(&rfc3339(at)));
-        let known = [("id", id), ("name", name), ("lastActivityAt", active_at)];
-        let known = known.into_iter().filter_map(|(name, raw)| Some((name.to_owned(), raw?)));
-        let metadata = known.chain(kept.metadata);
-        let summary = kept.summary.map(|summary| ("contextSummary".to_owned(), summary.text));
-        let metadata = metadata.map(|(name, raw)| (format!("metadata.{name}"), raw));
-        metadata.chain(kept.top).chain(summary).collect()
+        fields.map(ExtraFields).map_err(serde::de::Error::custom)
     }
 }
 
@@ -311,7 +281,7 @@ impl Header {
             kind: SessionKind::Chat,
             source: None,
             trash: None,
-            foreign: Foreign::default(),
+            extra: ExtraFields::default(),
         }
     }
 }
@@ -353,6 +323,8 @@ impl std::fmt::Display for Place {
 pub struct Session {
     /// Its stored fields.
     pub header: Header,
+    /// The name for display, if the store has another one than that of the header.
+    pub shown_as: Option<String>,
     /// Its keys, sorted.
     pub keys: Vec<Key>,
     /// Its readable id, fixed when it was created. Sessions of earlier versions have none.
@@ -374,6 +346,7 @@ impl Session {
         let last_activity_at = header.created_at;
         Session {
             header,
+            shown_as: None,
             keys: Vec::new(),
             readable_id: None,
             tally: Tally::default(),
@@ -388,10 +361,9 @@ impl Session {
         self.header.id
     }
 
-    /// The name for display: the one another program gave it, spelt as there, otherwise ours.
+    /// The name for display.
     pub fn shown_name(&self) -> String {
-        let theirs = self.header.foreign.text("metadata.name");
-        theirs.unwrap_or_else(|| self.header.name.to_string())
+        self.shown_as.clone().unwrap_or_else(|| self.header.name.to_string())
     }
 
     /// The id for display: the readable one, otherwise the UUID.

@@ -20,7 +20,7 @@ use crate::blob::{BlobId, BlobInfo};
 use crate::entry::{Entry, EntryId, NewEntry};
 use crate::name::{Key, Name, Owner, SessionId};
 use crate::search::{Hit, Query};
-use crate::session::{Foreign, Header, ProfileChange, Session, Trash};
+use crate::session::{ExtraFields, Header, ProfileChange, Session, Trash};
 
 /// The underlying error, kept as the cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -354,9 +354,9 @@ pub struct Change {
     pub archived: Option<bool>,
     /// Moves it to the trash, or back.
     pub trash: Option<Option<Trash>>,
-    /// Fields of another program.
-    pub foreign: Option<Foreign>,
-    /// The format it was imported from, if any.
+    /// Other fields that only the store understands.
+    pub extra: Option<ExtraFields>,
+    /// Where its words come from, if from elsewhere.
     pub imported: Option<Option<String>>,
 }
 
@@ -407,13 +407,7 @@ impl Change {
                 field.clone_from(value);
             }
         }
-        // A name that was only set aside in the trash still belongs to the session.
-        if self.name.is_some() && self.trash.is_none() {
-            // The name that another program gave it is no longer its name.
-            header.foreign.set("metadata.id", None);
-            header.foreign.set("metadata.name", None);
-        }
-        set(&mut header.foreign, &self.foreign);
+        set(&mut header.extra, &self.extra);
         set(&mut header.imported, &self.imported);
         set(&mut header.name, &self.name);
         self.profile.apply(&mut header.profile);

@@ -4,6 +4,7 @@
 //! person chose is used; without that, the first question. The last is computed where it is shown,
 //! so it costs no write and no model, and sessions of any age have it.
 
+use crate::name::Name;
 use crate::session::Session;
 
 /// Characters of a title. A row of a list has room for this beside a folder and an age.
@@ -12,15 +13,15 @@ const TITLE_CHARS_MAX: usize = 60;
 impl Session {
     /// A few words about its topic; `None` if it has no messages and nobody named it.
     pub fn title(&self) -> Option<String> {
-        let given = self.header.profile.title.as_deref().and_then(of_text);
-        let name = &self.header.name;
-        let chosen = || (!name.is_automatic()).then(|| self.shown_name());
+        let given = self.header.profile.title.as_deref();
+        let given = given.filter(|given| self.shown_as.as_deref() != Some(given)).and_then(of_text);
+        let chosen = || self.is_named().then(|| self.shown_name());
         given.or_else(chosen).or_else(|| of_text(&self.first_message))
     }
 
     /// How messages refer to it: the name a person chose, otherwise its title in quotation marks.
     pub fn label(&self) -> String {
-        match self.title().filter(|_| self.header.name.is_automatic()) {
+        match self.title().filter(|_| !self.is_named()) {
             Some(title) => format!("“{title}”"),
             None => self.shown_name(),
         }
@@ -28,12 +29,22 @@ impl Session {
 
     /// A selector for it that needs no quotes in a shell.
     pub fn selector(&self) -> &str {
-        self.header.name.folded()
+        let name = &self.header.name;
+        // One made of the time may be another program's id, which may have capitals.
+        if name.is_automatic() { name.as_str() } else { name.folded() }
     }
 
     /// Whether it has a title that a person or a model gave it, or a name a person chose.
     pub fn is_titled(&self) -> bool {
-        self.header.profile.title.is_some() || !self.header.name.is_automatic()
+        self.header.profile.title.is_some() || self.is_named()
+    }
+
+    /// Whether it has a name that a person chose, here or in a program that shares the store.
+    pub fn is_named(&self) -> bool {
+        match &self.shown_as {
+            Some(shown) => !Name::new(shown).is_ok_and(|name| name.is_automatic()),
+            None => !self.header.name.is_automatic(),
+        }
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn here(session: &Session) -> Rich {
 
 /// A session's name, so that it can be tapped and copied, or its title if nobody named it.
 pub(crate) fn called(session: &Session) -> Rich {
-    match session.title().filter(|_| session.header.name.is_automatic()) {
+    match session.title().filter(|_| !session.is_named()) {
         Some(title) => Rich::default().bold(&title),
         None => Rich::default().code(session.header.name.as_str()),
     }

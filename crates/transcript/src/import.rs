@@ -9,7 +9,7 @@ use std::sync::mpsc;
 
 use jiff::Timestamp;
 use rethread_core::entry::Body;
-use rethread_core::limits::{FIELD_BYTES_MAX, FOREIGN_BYTES_MAX};
+use rethread_core::limits::{EXTRA_BYTES_MAX, FIELD_BYTES_MAX};
 use rethread_core::name::NameError;
 use rethread_core::session::Parent;
 use rethread_core::sessions::{Arrival, ArrivingEntry, Import};
@@ -724,9 +724,9 @@ fn new_of(found: &FoundSession) -> New {
     }
     let name = found.name.as_deref().and_then(name_of);
     let readable_id = found.readable_id.clone().filter(|id| is_new_id(id));
-    let foreign = Some(found.foreign.clone());
-    let foreign = foreign.filter(|foreign| Raw::of(foreign).get().len() <= FOREIGN_BYTES_MAX);
-    New { name, profile, readable_id, foreign: foreign.unwrap_or_default(), ..New::default() }
+    let extra = Some(found.extra.clone());
+    let extra = extra.filter(|extra| Raw::of(extra).get().len() <= EXTRA_BYTES_MAX);
+    New { name, profile, readable_id, extra: extra.unwrap_or_default(), ..New::default() }
 }
 
 /// Whether a session can be found by the id in its file. A UUID is not readable, and an id that

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use regex::{Captures, Regex, RegexSet};
 use rethread_core::message::without_lone_surrogates;
-use rethread_core::session::Foreign;
+use rethread_core::session::ExtraFields;
 use rethread_core::{Body, Entry, Key, Name, Raw, Session};
 use serde_json::Value;
 
@@ -206,9 +206,10 @@ impl Redactor {
     /// A session's header without what the rules find in it.
     pub fn session(&mut self, session: &Session) -> Session {
         let mut session = session.clone();
+        session.shown_as = None;
         let header = &mut session.header;
         // Its meaning is not known here.
-        header.foreign = Foreign::default();
+        header.extra = ExtraFields::default();
         for text in header.profile.texts_mut().chain(&mut header.source) {
             *text = self.text(text).into_owned();
         }

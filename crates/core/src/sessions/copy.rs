@@ -2,10 +2,10 @@
 
 use super::{Error, Result, Sessions};
 use crate::entry::{Entry, NewEntry, fingerprint};
-use crate::limits::{FOREIGN_BYTES_MAX, READ_ENTRIES};
+use crate::limits::{EXTRA_BYTES_MAX, READ_ENTRIES};
 use crate::name::{Key, Name, SessionId};
 use crate::raw::Raw;
-use crate::session::{Foreign, Header, Session};
+use crate::session::{ExtraFields, Header, Session};
 use crate::store::{At, Bind, StoreError};
 
 /// The result of copying a session.
@@ -25,16 +25,16 @@ pub struct Copied {
     pub keys: Vec<Key>,
     /// Keys that point at another session there, and were not changed.
     pub keys_taken: Vec<Key>,
-    /// Fields of another program that are not the same there.
+    /// Extra fields of the header that are not the same there.
     pub left_behind: Vec<String>,
 }
 
 impl Sessions {
-    /// Copies a session to another store: its header with another program's fields, its entries
-    /// with their ids and times, its attachments, and its keys. What is there already is not copied
-    /// again, so an interrupted copy can be repeated. A copy that was deleted there is restored
-    /// from the trash. Afterwards both logs are read and their fingerprints compared. `progress`
-    /// gets the number of entries that are done.
+    /// Copies a session to another store: its header with its extra fields, its entries with their
+    /// ids and times, its attachments, and its keys. What is there already is not copied again, so
+    /// an interrupted copy can be repeated. A copy that was deleted there is restored from the
+    /// trash. Afterwards both logs are read and their fingerprints compared. `progress` gets the
+    /// number of entries that are done.
     ///
     /// # Errors
     ///
@@ -54,8 +54,8 @@ impl Sessions {
             Err(Error::Store(StoreError::NotFound { .. })) => {
                 // The entries follow in batches.
                 let mut header = Header { owner: to.owner.clone(), ..source.header.clone() };
-                if !fits(&header.foreign) {
-                    header.foreign = Foreign::default();
+                if !fits(&header.extra) {
+                    header.extra = ExtraFields::default();
                 }
                 to.create_named(header, source.readable_id.as_deref(), &[], &[])?
             }
@@ -85,16 +85,16 @@ impl Sessions {
             }
         }
         let (keys, keys_taken) = copy_keys(&source, to)?;
-        let Header { name, foreign, .. } = to.get(id)?.header;
-        let left_behind = source.header.foreign.missing_in(&foreign);
+        let Header { name, extra, .. } = to.get(id)?.header;
+        let left_behind = source.header.extra.missing_in(&extra);
         let added = end - begun;
         Ok(Copied { id, name, entries: end, added, blobs, keys, keys_taken, left_behind })
     }
 }
 
-/// Whether another program's fields can be copied with the header.
-fn fits(foreign: &Foreign) -> bool {
-    Raw::of(foreign).get().len() <= FOREIGN_BYTES_MAX
+/// Whether these fields can be copied with the header.
+fn fits(extra: &ExtraFields) -> bool {
+    Raw::of(extra).get().len() <= EXTRA_BYTES_MAX
 }
 
 /// Binds the keys of a session to its copy, unless they are bound to something else.

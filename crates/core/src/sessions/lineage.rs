@@ -8,7 +8,7 @@ use crate::entry::{Body, Entry, LeftOut, NewEntry, Origin, Started};
 use crate::limits::{APPEND_TRIES_MAX, READ_ENTRIES};
 use crate::message::{Message, Role};
 use crate::name::{Key, Name, SessionId};
-use crate::session::{Foreign, Header, Parent, Place, Session};
+use crate::session::{ExtraFields, Header, Parent, Place, Session};
 use crate::store::{At, Bind, StoreError};
 
 /// Options of a fork.
@@ -155,7 +155,7 @@ impl Sessions {
             created_at: self.world.now(),
             archived: false,
             parent: Some(Parent { id, origin: Origin::Fork }),
-            foreign: Foreign::default(),
+            extra: ExtraFields::default(),
             trash: None,
             ..parent.header
         };

@@ -50,7 +50,7 @@ use crate::name::{Key, Name, NameError, Owner, SessionId};
 use crate::parallel;
 use crate::readable_id::{self, Ties};
 use crate::search::{Hit, Query};
-use crate::session::{Foreign, Header, Parent, Profile, Session, SessionKind};
+use crate::session::{ExtraFields, Header, Parent, Profile, Session, SessionKind};
 use crate::store::{At, Backend, Bind, Change, Finding, OnAppended, StoreError};
 use crate::world::World;
 use trash::Sweeps;
@@ -193,8 +193,8 @@ pub struct New {
     pub parent: Option<Parent>,
     /// Its readable id, if it already has one; otherwise one is generated.
     pub readable_id: Option<String>,
-    /// Fields of another program, if it has any.
-    pub foreign: Foreign,
+    /// Extra fields of its header, if it has any.
+    pub extra: ExtraFields,
 }
 
 /// The result of a purge.
@@ -373,7 +373,7 @@ impl Sessions {
         header.parent = new.parent;
         // A leftover of a crash must not be what someone continues by mistake.
         header.archived = new.kind == SessionKind::Subagent;
-        header.foreign.clone_from(&new.foreign);
+        header.extra.clone_from(&new.extra);
         if let Some(name) = &new.name {
             header.name = name.clone();
         }

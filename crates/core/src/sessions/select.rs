@@ -85,10 +85,10 @@ impl Sessions {
 
     /// The session that `selector` refers to: a position in the default list (1 is the newest), a
     /// readable id, a name, the beginning of a UUID, `last`, or a title as lists show it, in any
-    /// case. A title that several sessions have matches none of them. A session that another
-    /// program named is also found by that name, spelt as there. A number that is the position of
-    /// one session and the name of another matches neither: it could be a mistake, and the next
-    /// step may be a delete.
+    /// case. A title that several sessions have matches none of them. A session that the store
+    /// shows under another name is also found by that name, spelt as it is shown. A number that is
+    /// the position of one session and the name of another matches neither: it could be a mistake,
+    /// and the next step may be a delete.
     ///
     /// # Errors
     ///

@@ -230,7 +230,7 @@ impl Store for Opened {
                     profile: header.profile.into(),
                     archived: Some(header.archived),
                     trash: Some(header.trash.map(|trash| *trash)),
-                    foreign: Some(header.foreign),
+                    extra: Some(header.extra),
                     imported: Some(header.imported),
                 };
             }

@@ -177,10 +177,11 @@ impl Pass<'_> {
         }
         let stem = self.free_stem(&wanted, archived, one)?;
         if stem != wanted {
-            let mut foreign = one.header.clone().map(|header| header.foreign).unwrap_or_default();
-            foreign.set("metadata.id", Some(Raw::of(&stem)));
+            let Some(mut header) = one.header.clone() else { return Ok(true) };
+            let shown = visible::shown_as(&header);
+            visible::set_called(&mut header, Some(&stem), shown.as_deref());
             self.commit()?;
-            let change = Change { foreign: Some(foreign), ..Change::default() };
+            let change = Change { extra: Some(header.extra), ..Change::default() };
             self.db().update(&Owner::local(), id, &change)?;
             self.reload(id)?;
         }
@@ -307,7 +308,7 @@ impl Pass<'_> {
     ) -> Result<(Raw, Option<u64>)> {
         let latest = session.tally.summary;
         let instead_of = one.shown.as_ref().and_then(|shown| shown.summary).unwrap_or(0);
-        let theirs = session.header.foreign.get("contextSummary");
+        let theirs = session.header.extra.get(visible::SUMMARY);
         if let Some(theirs) = theirs.filter(|_| instead_of == latest.map_or(0, |seq| seq + 1)) {
             return Ok((theirs.clone(), Some(instead_of)));
         }
@@ -362,9 +363,10 @@ impl Mirror {
 
     /// Adds another program's fields of a session.
     pub(super) fn describe(&self, session: &mut Session) {
-        if let Some(at) = active_at(&session.header.foreign) {
+        if let Some(at) = active_at(&session.header) {
             session.last_activity_at = session.last_activity_at.max(at);
         }
+        session.shown_as = visible::shown_as(&session.header);
     }
 
     /// The error if nothing can be written.

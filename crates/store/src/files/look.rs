@@ -29,7 +29,10 @@ use rethread_core::{
 use super::compare::{Compared, Likeness, compared};
 use super::disk::{OrStoreError, Sig, changed, sum};
 use super::mirror::{Pass, Reach, made_of};
-use super::visible::{self, NoSession, Visible, VisibleMessage, is_stem, likeness, stem_of};
+use super::visible::{
+    self, ACTIVE, NoSession, SUMMARY, Visible, VisibleMessage, is_stem, likeness, set_called,
+    shown_as, stem_of,
+};
 use crate::sqlite::Shown;
 
 /// The largest file that is read as a session. No conversation is larger.
@@ -337,21 +340,23 @@ impl Pass<'_> {
             ours.clone_from(theirs);
         }
         let shown = visible.name.as_deref().unwrap_or(stem);
-        let before = header.foreign.text("metadata.name");
-        let before = before.unwrap_or_else(|| header.name.to_string());
+        let before = shown_as(&header).unwrap_or_else(|| header.name.to_string());
         if shown != before || !self.is_free(&header.name, header.id) {
             header.name = self.free_name(shown, stem, header.id);
         }
-        header.foreign = Default::default();
-        let id = (stem_of(&header) != stem).then(|| Raw::of(&stem));
-        header.foreign.set("metadata.id", id);
-        let name = (shown != header.name.as_str()).then(|| Raw::of(&shown));
-        header.foreign.set("metadata.name", name);
+        header.extra = Default::default();
+        let id = (stem_of(&header) != stem).then_some(stem);
+        let name = (shown != header.name.as_str()).then_some(shown);
+        if header.profile.title.as_ref().is_none_or(|title| *title == before) {
+            // Other stores show a title, and know nothing of this.
+            header.profile.title = name.map(str::to_owned);
+        }
+        set_called(&mut header, id, name);
         let last = visible.messages.iter().filter_map(|said| said.at).max();
         let active = visible.last_activity_at.filter(|at| Some(*at) > last);
         let active = active.map(|at| Raw::of(&rfc3339(at)));
-        header.foreign.set("metadata.lastActivityAt", active);
-        header.foreign.0.extend(visible.foreign.0.iter().cloned());
+        header.extra.set(ACTIVE, active);
+        header.extra.0.extend(visible.extra.0.iter().cloned());
         header
     }
 
@@ -443,7 +448,7 @@ impl Pass<'_> {
         let change = Change {
             name: (described.name != header.name).then(|| described.name.clone()),
             profile: ProfileChange::from(described.profile.clone()),
-            foreign: Some(described.foreign.clone()),
+            extra: Some(described.extra.clone()),
             imported,
             ..Change::default()
         };
@@ -537,9 +542,12 @@ impl Pass<'_> {
             }
             let mut after = header;
             change.apply(&mut after);
-            let id_there = (stem_of(&after) != found.stem).then(|| Raw::of(&found.stem));
-            after.foreign.set("metadata.id", id_there);
-            change.foreign = Some(after.foreign);
+            let shown = shown_as(&after);
+            set_called(&mut after, None, shown.as_deref());
+            if stem_of(&after) != found.stem {
+                set_called(&mut after, Some(&found.stem), shown.as_deref());
+            }
+            change.extra = Some(after.extra);
             self.commit()?;
             self.db().update(&Owner::local(), id, &change)?;
             if renamed {
@@ -568,7 +576,7 @@ fn shown(found: &Found, visible: &Visible, sig: Sig, header: &Header, entries: u
         // A file that was renamed by hand is written again, with its new name.
         made_of: if visible.id == found.stem { made_of(header) } else { String::new() },
         metadata: visible.metadata.get().to_owned(),
-        summary: visible.foreign.get("contextSummary").map(|_| 0),
+        summary: visible.extra.get(SUMMARY).map(|_| 0),
     }
 }
 
@@ -607,7 +615,7 @@ fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
     if bytes <= SAYS_BYTES_MAX {
         return None;
     }
-    let says = visible.metadata.get().len() + Raw::of(&visible.foreign).get().len();
+    let says = visible.metadata.get().len() + Raw::of(&visible.extra).get().len();
     if says > SAYS_BYTES_MAX {
         return Some(format!(
             "its fields other than messages have more than {SAYS_BYTES_MAX} bytes"

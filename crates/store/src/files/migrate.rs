@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rethread_core::measure::Measure;
-use rethread_core::session::Foreign;
+use rethread_core::session::ExtraFields;
 use rethread_core::store::{Bind, Result};
 use rethread_core::{
     Body, Entry, EntryId, Header, Key, NewEntry, Owner, Raw, SessionId, Store, StoreError, Tally,
@@ -30,7 +30,7 @@ use super::disk::{Disk, OrStoreError, names, sum};
 use super::look::IMPORTED;
 use super::mirror::{Way, made_of};
 use super::repair::{read_own, rebuilt};
-use super::visible::stem_of;
+use super::visible::{ACTIVE, ID, METADATA, NAME, SUMMARY, set_called, stem_of};
 use crate::progress::Progress;
 use crate::sqlite::{Shown, SqliteStore};
 
@@ -243,7 +243,7 @@ impl Old {
         let keys = self.keys.iter().filter(|(_, to)| **to == id);
         let mut keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
         // The id that another program gave it is known to users.
-        let stem_key = readable_id::key(&record.stem).ok().filter(|_| !header.foreign.is_empty());
+        let stem_key = readable_id::key(&record.stem).ok().filter(|_| !header.extra.is_empty());
         let free = |key: &Key| !self.keys.contains_key(key);
         if !keys.iter().any(readable_id::is_readable_id) {
             keys.extend(stem_key.filter(free));
@@ -264,7 +264,7 @@ impl Old {
             }
         }
         let visible = read_own(&path, id);
-        let summary = header.foreign.get("contextSummary").map(|_| 0);
+        let summary = header.extra.get(SUMMARY).map(|_| 0);
         Ok(record.sig.as_ref().map(|sig| Shown {
             stem,
             archived,
@@ -280,23 +280,70 @@ impl Old {
 
     /// The header, with another program's fields.
     fn header(&self, record: &Record) -> Header {
-        let kept = record.kept.as_ref().map_or("{}", Raw::get);
-        let foreign = serde_json::from_str(&format!("{{\"kept\":{kept}}}"));
         let mut header = Header { owner: self.owner.clone(), ..record.header.clone() };
-        let rest: Foreign = foreign.unwrap_or_default();
-        header.foreign = Foreign::default();
-        let id = (stem_of(&header) != record.stem).then(|| Raw::of(&record.stem));
-        header.foreign.set("metadata.id", id);
-        let name = record.display.clone().filter(|name| name != header.name.as_str());
-        header.foreign.set("metadata.name", name.map(|name| Raw::of(&name)));
-        let active = record.active_at.map(|at| Raw::of(&rethread_core::world::rfc3339(at)));
-        header.foreign.set("metadata.lastActivityAt", active);
-        header.foreign.0.extend(rest.0);
-        if !header.foreign.is_empty() {
+        header.extra = ExtraFields::default();
+        let id = Some(record.stem.as_str()).filter(|stem| *stem != stem_of(&header));
+        let name = record.display.as_deref().filter(|name| *name != header.name.as_str());
+        set_called(&mut header, id, name);
+        let (active_at, kept) = (record.active_at, record.kept.clone());
+        let kept = kept.and_then(|kept| serde_json::from_str(kept.get()).ok()).unwrap_or_default();
+        header.extra.0.extend(Grouped { active_at, kept, ..Grouped::default() }.flat());
+        if !header.extra.is_empty() {
             header.imported.get_or_insert_with(|| IMPORTED.to_owned());
         }
         header
     }
+}
+
+/// What another program says about a session, as earlier versions had it in the header.
+#[derive(Default, Deserialize)]
+struct Grouped {
+    id: Option<Raw>,
+    name: Option<Raw>,
+    active_at: Option<Timestamp>,
+    #[serde(default)]
+    kept: Kept,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Kept {
+    top: Vec<(String, Raw)>,
+    metadata: Vec<(String, Raw)>,
+    summary: Option<KeptSummary>,
+}
+
+#[derive(Deserialize)]
+struct KeptSummary {
+    text: Raw,
+}
+
+impl Grouped {
+    /// The same with each field under its path.
+    fn flat(self) -> Vec<(String, Raw)> {
+        let Grouped { id, name, active_at, kept } = self;
+        let active_at = active_at.map(|at| Raw::of(&rethread_core::world::rfc3339(at)));
+        let known = [(ID, id), (NAME, name), (ACTIVE, active_at)];
+        let known = known.into_iter().filter_map(|(path, raw)| Some((path.to_owned(), raw?)));
+        let metadata = kept.metadata.into_iter();
+        let metadata = metadata.map(|(name, raw)| (format!("{METADATA}{name}"), raw));
+        let summary = kept.summary.map(|summary| (SUMMARY.to_owned(), summary.text));
+        known.chain(metadata).chain(kept.top).chain(summary).collect()
+    }
+}
+
+/// The fields of a header of any version, each under its path. [`ExtraFields`] has those of an object
+/// under `/` and their names.
+pub(super) fn in_paths(extra: ExtraFields) -> ExtraFields {
+    let take = |name: &str| extra.get(name).cloned();
+    let of = |raw: Raw| serde_json::from_str(raw.get()).ok();
+    let active_at = take("/active_at").and_then(|raw| raw.as_text()?.parse().ok());
+    let kept: Option<Kept> = take("/kept").and_then(of);
+    let (id, name) = (take("/id"), take("/name"));
+    if kept.is_none() && active_at.is_none() && id.is_none() && name.is_none() {
+        return extra;
+    }
+    ExtraFields(Grouped { id, name, active_at, kept: kept.unwrap_or_default() }.flat())
 }
 
 fn unplaced(Entry { id, at, body, measure, .. }: Entry) -> NewEntry {

@@ -393,7 +393,7 @@ impl Mirrored {
 
     /// When it was last active, according to another program.
     pub(super) fn is_active(&self) -> bool {
-        self.header.as_ref().is_some_and(|header| active_at(&header.foreign).is_some())
+        self.header.as_ref().is_some_and(|header| active_at(header).is_some())
     }
 
     /// Checks that its log is at least as long as its file says.

@@ -53,8 +53,8 @@ use crate::sqlite::SqliteStore;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilesLimit {
     /// Chats that are not archived; 0 for any number. When one more is created, the least recently
-    /// active ones are removed. Imported and recorded sessions and subagents' sessions do not
-    /// count.
+    /// active ones are removed. Sessions that were imported, recorded or written by another program
+    /// do not count, nor do those of subagents.
     pub sessions: usize,
     /// Whether they are moved to the trash. Otherwise they are archived: moved into `archive/`,
     /// still found by search, and unarchived when opened.
@@ -162,7 +162,7 @@ impl FilesStore {
         }
         let owner = Owner::local();
         let mut chats = self.list_all(&owner, &filter)?.sessions;
-        chats.retain(|session| session.header.kind == SessionKind::Chat);
+        chats.retain(|session| counts(&session.header));
         let mut excess = chats.len().saturating_sub(sessions);
         let now = self.mirror.way.world.now();
         for session in chats.iter().rev().filter(|session| session.id() != newest) {
@@ -198,6 +198,11 @@ fn is_local(owner: &Owner) -> bool {
     owner.as_str() == "local"
 }
 
+/// Whether a session counts towards the limit: only a chat that began here does.
+fn counts(header: &Header) -> bool {
+    header.kind == SessionKind::Chat && header.imported.is_none()
+}
+
 /// The position of a session in a list.
 fn place(session: &Session) -> (Timestamp, SessionId) {
     (session.last_activity_at, session.id())
@@ -224,17 +229,17 @@ impl Store for FilesStore {
             return self.db().create(header, entries, binds);
         }
         let mut header = header.clone();
-        if let Some(stem) = header.foreign.text("metadata.id") {
-            // The id that another program gave it elsewhere may be taken here.
-            let there = |archived| self.mirror.path_of(&stem, archived).symlink_metadata().is_ok();
-            let known = self.db().get(&header.owner, header.id).is_ok();
-            if !visible::is_stem(&stem) || !known && (there(false) || there(true)) {
-                header.foreign.set("metadata.id", None);
-            }
+        header.extra = migrate::in_paths(header.extra);
+        // The id that another program gave it elsewhere may be taken here.
+        let stem = visible::stem_of(&header);
+        let there = |archived| self.mirror.path_of(&stem, archived).symlink_metadata().is_ok();
+        if (there(false) || there(true)) && self.db().get(&header.owner, header.id).is_err() {
+            let shown = visible::shown_as(&header);
+            visible::set_called(&mut header, None, shown.as_deref());
         }
         let session = self.db().create(&header, entries, binds)?;
         self.mirror.is_dirty(header.id);
-        if header.kind == SessionKind::Chat && !header.archived {
+        if counts(&header) && !header.archived {
             self.keep_to_limit(header.id)?;
         }
         Ok(session)
@@ -249,18 +254,21 @@ impl Store for FilesStore {
         Ok(session)
     }
 
-    /// The session with exactly this name; otherwise the only one that another program shows under
-    /// it.
+    /// The only session that is shown under exactly this name; otherwise the one whose name folds
+    /// to it.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         self.look(owner)?;
-        if let Some(id) = self.db().named(owner, name)? {
-            return Ok(Some(id));
-        }
         let all = if is_local(owner) { self.db().mirrored(owner)? } else { Vec::new() };
         let headers = all.iter().filter_map(|one| one.header.as_ref());
-        let is_so = |h: &&Header| h.foreign.text("metadata.name").as_deref() == Some(name);
-        let mut shown = headers.filter(|header| header.trash.is_none()).filter(is_so);
-        Ok(shown.next().filter(|_| shown.next().is_none()).map(|header| header.id))
+        let is_shown = |header: &&Header| match visible::shown_as(header) {
+            Some(shown) => shown == name,
+            None => header.name.as_str() == name,
+        };
+        let mut shown = headers.filter(|header| header.trash.is_none()).filter(is_shown);
+        match (shown.next(), shown.next()) {
+            (Some(header), None) => Ok(Some(header.id)),
+            _ => self.db().named(owner, name),
+        }
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
@@ -277,7 +285,9 @@ impl Store for FilesStore {
     ) -> Result<Page> {
         self.look(owner)?;
         if !is_local(owner) || self.mirror.known().active.is_empty() {
-            return self.db().list(owner, filter, after, limit);
+            let mut page = self.db().list(owner, filter, after, limit)?;
+            page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
+            return Ok(page);
         }
         let mut page = self.list_all(owner, filter)?;
         if let Some(Cursor { at, id }) = after {

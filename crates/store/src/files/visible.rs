@@ -10,10 +10,12 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rethread_core::entry::fingerprint;
-use rethread_core::session::Foreign;
+use rethread_core::session::ExtraFields;
 use rethread_core::summary::RESUMING;
 use rethread_core::world::rfc3339;
-use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw, Role, Session};
+use rethread_core::{
+    Block, BlockKind, Body, Entry, EntryId, Header, Message, Name, Raw, Role, Session,
+};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -23,7 +25,17 @@ use super::compare::Likeness;
 const FOREIGN: &str = "foreign";
 
 /// The prefix of paths of fields in `metadata`.
-const METADATA: &str = "metadata.";
+pub(super) const METADATA: &str = "metadata.";
+
+/// Another program's id and name for a session, the time it was last active, and its summary.
+pub(super) const ID: &str = "metadata.id";
+pub(super) const NAME: &str = "metadata.name";
+pub(super) const ACTIVE: &str = "metadata.lastActivityAt";
+pub(super) const SUMMARY: &str = "contextSummary";
+
+/// The name that the session had here when another program called it so. A path that begins with `/`
+/// is ours, unless `metadata.` or `/` follows.
+const CALLED_SO: &str = "/called-so";
 
 /// A provider or model that is not known.
 const UNKNOWN: &str = "unknown";
@@ -43,8 +55,37 @@ pub(super) fn is_stem(stem: &str) -> bool {
 /// The name of a session's file: as another program named it, otherwise its name made valid,
 /// otherwise its time.
 pub(super) fn stem_of(header: &Header) -> String {
-    let theirs = header.foreign.text("metadata.id").filter(|stem| is_stem(stem));
+    let theirs = called(header, ID).and_then(Raw::as_text).filter(|stem| is_stem(stem));
     theirs.unwrap_or_else(|| header.name.ascii_id(header.created_at, header.id))
+}
+
+/// What another program shows a session as, where that is not its name.
+pub(super) fn shown_as(header: &Header) -> Option<String> {
+    called(header, NAME).and_then(Raw::as_text)
+}
+
+/// What another program calls a session, unless it got another name here since.
+fn called<'a>(header: &'a Header, path: &str) -> Option<&'a Raw> {
+    let name = header.trash.as_ref().and_then(|trash| trash.name.as_ref());
+    let name = name.unwrap_or(&header.name);
+    let is_of = |path| {
+        let made = header.extra.text(path).and_then(|text| Name::new(&text).ok());
+        made.is_some_and(|made| name.folded().starts_with(made.folded()))
+    };
+    let holds = match header.extra.text(CALLED_SO) {
+        Some(called_so) => called_so == name.as_str(),
+        // Earlier versions did not write it down.
+        None => name.is_automatic() || is_of(ID) || is_of(NAME),
+    };
+    header.extra.get(path).filter(|_| holds)
+}
+
+/// Sets what another program calls a session: its file, and what it shows.
+pub(super) fn set_called(header: &mut Header, stem: Option<&str>, shown: Option<&str>) {
+    let name = stem.or(shown).map(|_| Raw::of(&header.name));
+    header.extra.set(ID, stem.map(|stem| Raw::of(&stem)));
+    header.extra.set(NAME, shown.map(|shown| Raw::of(&shown)));
+    header.extra.set(CALLED_SO, name);
 }
 
 /// The fields of an object in their order.
@@ -121,7 +162,7 @@ pub(super) struct Visible {
     /// The header we wrote into it, if we did.
     pub(super) ours: Option<Header>,
     /// The fields we do not know.
-    pub(super) foreign: Foreign,
+    pub(super) extra: ExtraFields,
 }
 
 impl Visible {
@@ -181,7 +222,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
         metadata.take(derived);
     }
     // A summary that begins like this is generated each time the file is written.
-    let summary = top.take("contextSummary");
+    let summary = top.take(SUMMARY);
     let summary = summary.filter(|raw| !raw.as_text().is_some_and(|s| s.starts_with(RESUMING)));
     let (name, description) = (metadata.take_text("name"), metadata.take_text("description"));
     let created_at = metadata.take("createdAt").as_ref().and_then(time);
@@ -195,7 +236,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
         false => name,
     };
     let beside = top.0.into_iter().map(|(name, raw)| (path(name), raw));
-    let summary = summary.map(|raw| ("contextSummary".to_owned(), raw));
+    let summary = summary.map(|raw| (SUMMARY.to_owned(), raw));
     Ok(Visible {
         id,
         name,
@@ -207,7 +248,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
         messages: messages.iter().map(said).collect(),
         metadata: says,
         ours,
-        foreign: Foreign(inside.chain(beside).chain(summary).collect()),
+        extra: ExtraFields(inside.chain(beside).chain(summary).collect()),
     })
 }
 
@@ -346,7 +387,7 @@ pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> 
     let provider = provider.or_else(|| header.profile.provider.clone());
     let model = model.or_else(|| header.profile.model.clone());
     let text = |value: Option<String>| Raw::of(&value.unwrap_or_else(|| UNKNOWN.into()));
-    let shown = header.foreign.get("metadata.name").cloned();
+    let shown = called(header, NAME).cloned();
     let mut fields = vec![
         ("id", Raw::of(&stem_of(header))),
         ("name", shown.unwrap_or_else(|| Raw::of(&header.name))),
@@ -362,7 +403,7 @@ pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> 
     ]);
     let fields = fields.into_iter().map(|(name, raw)| (name.to_owned(), raw));
     let known = ["id", "name", "lastActivityAt"];
-    let theirs = header.foreign.0.iter().filter_map(|(path, raw)| {
+    let theirs = header.extra.0.iter().filter_map(|(path, raw)| {
         let name = path.strip_prefix(METADATA).filter(|name| !known.contains(name))?;
         Some((name.to_owned(), raw.clone()))
     });
@@ -370,8 +411,8 @@ pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> 
 }
 
 /// When a session was last active, according to another program.
-pub(super) fn active_at(foreign: &Foreign) -> Option<Timestamp> {
-    foreign.get("metadata.lastActivityAt").and_then(time)
+pub(super) fn active_at(header: &Header) -> Option<Timestamp> {
+    header.extra.get(ACTIVE).and_then(time)
 }
 
 /// When a session was last active, according to `metadata`.
@@ -381,12 +422,12 @@ pub(super) fn last_activity(metadata: &str) -> Option<Timestamp> {
 
 /// The end of a session file: the summary, another program's fields, and our header.
 fn ending(summary: Raw, header: &Header) -> String {
-    let mut fields = vec![("contextSummary".to_owned(), summary)];
-    let beside = |path: &str| !path.starts_with(METADATA) && path != "contextSummary";
-    let theirs = header.foreign.0.iter().filter(|(path, _)| beside(path));
+    let mut fields = vec![(SUMMARY.to_owned(), summary)];
+    let beside = |path: &str| !path.starts_with(METADATA) && ![SUMMARY, CALLED_SO].contains(&path);
+    let theirs = header.extra.0.iter().filter(|(path, _)| beside(path));
     let name = |path: &str| path.strip_prefix('/').unwrap_or(path).to_owned();
     fields.extend(theirs.map(|(path, raw)| (name(path), raw.clone())));
-    let ours = Header { foreign: Foreign::default(), ..header.clone() };
+    let ours = Header { extra: ExtraFields::default(), ..header.clone() };
     fields.push(("rethread".to_owned(), Raw::of(&ours)));
     let json = Fields(fields).json();
     format!(",\n{}\n", &json[1..])

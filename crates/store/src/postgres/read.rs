@@ -67,6 +67,7 @@ impl SessionRow {
         let usage = self.models.into_iter().zip(sums).collect();
         Ok(Session {
             header: header_of(self.id, &self.header)?,
+            shown_as: None,
             keys,
             readable_id,
             tally: self.tally,

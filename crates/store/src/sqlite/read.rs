@@ -96,6 +96,7 @@ impl Db {
         let usage = self.usage(snapshot, row.n)?;
         Ok(Session {
             header,
+            shown_as: None,
             usage,
             keys,
             readable_id,

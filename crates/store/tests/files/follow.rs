@@ -154,3 +154,87 @@ fn nobody_waits_while_the_files_are_written() {
     drop(sessions);
     assert_eq!(fixture.json("plan.json")["messages"].as_array().map(Vec::len), Some(21));
 }
+
+#[test]
+fn a_name_that_cannot_be_ours_and_an_id_with_capitals_are_shown_as_they_are() {
+    let fixture = Fixture::new();
+    std::fs::create_dir_all(fixture.path()).expect("the directory");
+    let write = |id: &str, name: &str| {
+        let text = serde_json::json!({
+            "metadata": {"id": id, "name": name},
+            "messages": [{"role": "user", "content": format!("in {id}")}],
+        });
+        std::fs::write(fixture.path().join(format!("{id}.json")), text.to_string()).expect(id);
+    };
+    let long = "n".repeat(300);
+    let theirs = [
+        ("2025-01-04-14-32-15-001-AbCd", "Fix: Auth / JWT (v2)"),
+        ("2025-01-04-14-32-15-002-XyZ_", long.as_str()),
+        ("first", "Same"),
+        ("second", "same"),
+    ];
+    theirs.iter().for_each(|(id, name)| write(id, name));
+    let sessions = fixture.sessions();
+    let mut shown: Vec<String> =
+        all(&sessions).iter().map(|session| session.shown_name()).collect();
+    shown.sort();
+    assert_eq!(shown, [theirs[0].1, "Same", long.as_str(), "same"]);
+    for (id, name) in theirs {
+        for selector in [id, name] {
+            let found = sessions.select(selector).expect(selector);
+            assert_eq!(texts(&sessions, found), [format!("in {id}")], "{selector}");
+            let session = sessions.get(found).expect("there");
+            assert_eq!(session.title().as_deref(), Some(name));
+            assert_eq!((session.shown_name().as_str(), session.shown_id().as_str()), (name, id));
+        }
+    }
+    // Elsewhere it is a title, and what it is renamed to there is its name when it comes back.
+    let id = sessions.select("Fix: Auth / JWT (v2)").expect("there");
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |url: String| {
+        let store = connect(&url, Arc::new(System)).expect("a store");
+        Sessions::new(store, Owner::local(), Arc::new(System))
+    };
+    let there = open(format!("sqlite:{}", folder.path().join("a.db").display()));
+    sessions.copy_to(id, &there, |_| {}).expect("copied");
+    assert_eq!(there.get(id).expect("there").title().as_deref(), Some("Fix: Auth / JWT (v2)"));
+    there.rename(id, &Name::new("Plan C").expect("a name")).expect("renamed");
+    let back = open(format!("files:{}", folder.path().join("back").display()));
+    there.copy_to(id, &back, |_| {}).expect("copied");
+    drop(back);
+    assert!(folder.path().join("back/plan-c.json").exists());
+    // What was renamed here is called that, in the file as well.
+    let id = sessions.select("first").expect("there");
+    sessions.rename(id, &Name::new("Plan B").expect("a name")).expect("renamed");
+    let id = sessions.select(theirs[0].0).expect("there");
+    sessions.rename(id, &Name::new("Plan A").expect("a name")).expect("renamed");
+    assert_eq!(sessions.get(id).expect("there").shown_name(), "Plan A");
+    drop(sessions);
+    assert_eq!(fixture.json("plan-a.json")["metadata"]["name"], "Plan A");
+    assert_eq!(fixture.json("plan-b.json")["metadata"]["id"], "plan-b");
+    assert!(!fixture.path().join(format!("{}.json", theirs[0].0)).exists());
+}
+
+#[test]
+fn what_another_program_wrote_and_what_was_imported_neither_counts_nor_goes() {
+    let fixture = Fixture::new();
+    for name in ["their-1", "their-2", "their-3"] {
+        fixture.seed2(&["save", name, "hello", "hi"]);
+    }
+    let url = format!("{}?max_sessions=2", fixture.url());
+    let store = connect(&url, Arc::new(System)).expect("a store");
+    let sessions = Sessions::new(store.clone(), Owner::local(), Arc::new(System));
+    say(&sessions, "one", &["hello"]);
+    say(&sessions, "two", &["hello"]);
+    let id = rethread_core::SessionId(rethread_core::World::uuid(&System));
+    let mut header = rethread_core::Header::new(id, Owner::local(), crate::fixture::now());
+    header.imported = Some("rethread".into());
+    store.create(&header, &[], &[]).expect("created");
+    let away = || -> Vec<String> {
+        let archived = all(&sessions).into_iter().filter(|session| session.header.archived);
+        archived.map(|session| session.shown_name()).collect()
+    };
+    assert_eq!(away(), [""; 0]);
+    say(&sessions, "three", &["hello"]);
+    assert_eq!(away(), ["one"]);
+}

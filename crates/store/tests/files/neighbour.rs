@@ -371,7 +371,7 @@ fn what_it_says_goes_along_from_directory_to_directory_and_through_a_database() 
 
     // A place that has the session without them says what is missing there.
     let bare = rethread_core::Header {
-        foreign: Default::default(),
+        extra: Default::default(),
         ..from.get(session).expect("there").header
     };
     let store = rethread_store::connect(
@@ -390,4 +390,28 @@ fn what_it_says_goes_along_from_directory_to_directory_and_through_a_database() 
         "contextSummary",
     ];
     assert_eq!(lost, all_of_it);
+}
+
+#[test]
+fn what_it_said_to_an_earlier_version_goes_into_its_file_again() {
+    let fixture = Fixture::new();
+    let id = rethread_core::SessionId(rethread_core::World::uuid(&rethread_store::System));
+    let header = rethread_core::Header::new(id, Owner::local(), now());
+    let mut json = serde_json::to_value(&header).expect("JSON");
+    json["foreign"] = serde_json::json!({
+        "id": "Its_Own", "name": "Plan / B", "active_at": "2031-01-02T03:04:05.006Z",
+        "kept": {
+            "top": [["tags", ["a"]]], "metadata": [["stars", 5]], "summary": {"text": "it began"},
+        },
+    });
+    let header: rethread_core::Header = serde_json::from_value(json).expect("a header");
+    let store = fixture.store();
+    store.create(&header, &[], &[]).expect("created");
+    assert_eq!(store.get(&Owner::local(), id).expect("there").shown_name(), "Plan / B");
+    drop(store);
+    let file = fixture.json("Its_Own.json");
+    assert_eq!(file["metadata"]["name"], "Plan / B");
+    assert_eq!(file["metadata"]["lastActivityAt"], "2031-01-02T03:04:05.006Z");
+    assert_eq!(file["metadata"]["stars"], 5);
+    assert_eq!((&file["tags"][0], &file["contextSummary"]), (&"a".into(), &"it began".into()));
 }

@@ -60,7 +60,7 @@ fn a_name_in_any_script_has_a_file_that_other_programs_can_name() {
         [("Café für Ärzte", doctors), ("café-für-ärzte", doctors), ("日本語", japanese)]
     {
         assert_eq!(sessions.select(selector).expect("one"), id);
-        assert!(sessions.get(id).expect("there").header.foreign.is_empty());
+        assert!(sessions.get(id).expect("there").header.extra.is_empty());
     }
     sessions.rename(doctors, &Name::new("ärzte").expect("a name")).expect("renamed");
     drop(sessions);

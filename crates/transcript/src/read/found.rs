@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rethread_core::entry::{Body, Origin};
-use rethread_core::session::Foreign;
+use rethread_core::session::ExtraFields;
 use rethread_core::store::BoxError;
 use rethread_core::{Profile, SessionKind};
 
@@ -33,8 +33,8 @@ pub struct FoundSession {
     pub kind: Option<SessionKind>,
     /// The program it comes from, if the file says so.
     pub source: Option<String>,
-    /// Fields of another program that the file carries along.
-    pub foreign: Foreign,
+    /// Extra fields of a header that the file carries along.
+    pub extra: ExtraFields,
     /// Its messages have no ids, and the file may drop old ones as new ones arrive: what is new is
     /// found by aligning the file with the stored log.
     pub windowed: bool,

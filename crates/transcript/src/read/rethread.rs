@@ -95,7 +95,7 @@ fn found(header: Header, fields: &Fields<'_>) -> FoundSession {
         imported: header.imported,
         kind: Some(header.kind),
         source: header.source,
-        foreign: header.foreign,
+        extra: header.extra,
         ..FoundSession::default()
     }
 }

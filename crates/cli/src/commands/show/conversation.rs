@@ -87,8 +87,14 @@ impl<'a> Conversation<'a> {
             }
         }));
         facts.push(self.date(header.created_at));
-        if self.session.shown_name() != title {
-            facts.push(self.session.selector().to_owned());
+        // Another program's id for it is what people know it by.
+        let id = self.session.readable_id.as_deref().filter(|_| self.session.shown_as.is_some());
+        match id.filter(|id| *id != title) {
+            Some(id) => facts.push(one_line(id)),
+            None if self.session.shown_name() != title => {
+                facts.push(self.session.selector().to_owned());
+            }
+            None => {}
         }
         format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), facts.join(" · "))
     }
@@ -182,7 +188,10 @@ impl<'a> Conversation<'a> {
             },
             Role::Assistant => self.answers(),
             // A result belongs to the reply with its call.
-            Role::Tool => self.speaker.clone().unwrap_or_else(|| self.answers()),
+            Role::Tool => {
+                let speaker = self.speaker.clone().filter(|speaker| speaker != "You");
+                speaker.unwrap_or_else(|| self.answers())
+            }
         };
         let mut orphans = entry.measure.results.iter().map(|measure| measure.tool.is_none());
         let mut lines = String::new();

@@ -18,7 +18,7 @@
 (require 'rethread-file)
 
 (defcustom rethread-policy "emacs"
-  "How the server shapes what a model sees.
+  "How the server builds the context for a model.
 `emacs' sends the last messages of the session, as many as its
 `rethread-session-max-history' says; `chat' and `editor' shorten old tool
 results instead.  `rethread context' on the command line explains more."
@@ -240,7 +240,7 @@ without an agent gets `rethread-default-agent'."
   (let ((session (or session (rethread-session-get)))
         (context nil))
     (when (string-blank-p prompt)
-      (user-error "Rethread: there is no question in an empty prompt"))
+      (user-error "Rethread: the prompt is empty"))
     (rethread-chat--want-idle session)
     (rethread-session--follow-key session)
     (unless (rethread-session--agent session)
@@ -334,15 +334,15 @@ returns.  The session keeps its own agent.  CALLBACK is that of
       ("question_cut"
        (rethread-chat--writing session
          (rethread-chat--note
-          (format "[the question did not fit: %d of its %d characters were sent; the log has all]\n"
+          (format "[the question did not fit: %d of its %d characters were sent; the log has all of it]\n"
                   (alist-get 'to_chars event) (alist-get 'from_chars event)))))
       ("retry"
        ;; The next answer starts afresh, and does not continue where this one broke off.
        (unless (string-empty-p (rethread-turn-text turn))
          (setf (rethread-turn-text turn) "")
          (rethread-chat--writing session
-           (rethread-chat--note "\n[the reply broke off here; the model is asked again]\n")))
-       (message "Rethread: the model is asked again in %.0f s (%s)"
+           (rethread-chat--note "\n[the reply broke off here; retrying]\n")))
+       (message "Rethread: retrying in %.0f s (%s)"
                 (/ (alist-get 'ms event) 1000.0) (rethread-plain (alist-get 'why event))))
       ((or "answer" "error")
        (setf (rethread-turn-answer turn) event)))
@@ -360,7 +360,7 @@ returns.  The session keeps its own agent.  CALLBACK is that of
                    (rethread-http-problem-text (alist-get 'status problem) problem address)))
                 (answer nil)
                 ((and status (>= status 300)) (rethread-http-problem-text status body address))
-                (t (format "%s went away in the middle of the reply; the question and what was complete are in the log, so ask again to go on"
+                (t (format "the connection to %s was lost during the reply; the question and everything complete are in the log, so ask again to continue"
                            address)))))
     (setf (rethread-session--turn session) nil)
     (rethread-chat--writing session
@@ -372,7 +372,7 @@ returns.  The session keeps its own agent.  CALLBACK is that of
                                       (substring answer (length said))
                                     (concat "\n" answer))))))
       (when (equal (alist-get 'end event) "stopped")
-        (rethread-chat--note "\n[stopped; what was said until then is kept]"))
+        (rethread-chat--note "\n[stopped; the part that arrived is kept]"))
       (when trouble
         (rethread-chat--note (format "\n[%s]" trouble)))
       (insert "\n"))
@@ -402,7 +402,7 @@ returns.  The session keeps its own agent.  CALLBACK is that of
 
 (defun rethread-cancel ()
   "Stop the reply that is arriving in the session of this buffer.
-What was said until then is kept."
+The part that arrived is kept."
   (interactive)
   (let* ((session (or (rethread--busy-here)
                       (let ((current (rethread-session-get)))
@@ -419,7 +419,7 @@ What was said until then is kept."
        :body `((turn . ,(rethread-turn-name turn)))
        :on-end (lambda (status _)
                  (unless (equal status 200)
-                   (message "Rethread: the reply could not be stopped; it ends by itself")))))
+                   (message "Rethread: the reply could not be stopped; wait until it ends")))))
     (deactivate-mark)))
 
 (defun rethread-chat-quit ()

@@ -169,7 +169,7 @@ and \\[tabulated-list-sort] sorts by the column at point.
       (rethread-session-open header)))
 
 (defun rethread-list-open ()
-  "Go on with the session at point: it becomes the current one, in its chat.
+  "Continue the session at point: it becomes the current one, in its chat.
 An archived session comes back."
   (interactive)
   (let* ((header (rethread-list--header))

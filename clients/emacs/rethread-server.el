@@ -90,7 +90,7 @@ there is no need to call this: commands that need a server start it."
                       (process-get rethread-server--process 'address))))
     (cond ((and running (equal running (or rethread-server-url running)))
            (when (called-interactively-p 'interactive)
-             (message "Rethread: the server of this Emacs runs already, at %s" running))
+             (message "Rethread: the server of this Emacs is already running at %s" running))
            (unless rethread-server-url
              (setq rethread-http-own-address running))
            running)
@@ -137,14 +137,14 @@ there is no need to call this: commands that need a server start it."
         (or rethread-server-url address)))
      ((process-live-p process)
       (rethread-server-stop)
-      (rethread-http-fail 'rethread-unreachable "`rethread serve' said nothing within %s s; try it in a terminal to see why"
+      (rethread-http-fail 'rethread-unreachable "`rethread serve' did not respond within %s s; run it in a terminal to see why"
                           rethread-timeout))
      (t
       ;; What it wrote before it ended may still be on its way.
       (accept-process-output errors 0.5)
       (setq rethread-server--process nil)
       (or (rethread-server--somebody-else)
-          (rethread-http-fail 'rethread-unreachable "`rethread serve' did not start: %s; try it in a terminal, or change `rethread-server-url'"
+          (rethread-http-fail 'rethread-unreachable "`rethread serve' did not start: %s; run it in a terminal, or change `rethread-server-url'"
                               (rethread-server--reason)))))))
 
 (defun rethread-server--somebody-else ()

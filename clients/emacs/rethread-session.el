@@ -34,7 +34,7 @@ The log keeps all of them.  See also `rethread-session-max-history'."
   :group 'rethread)
 
 (defcustom rethread-session-scope 'global
-  "Which session `rethread-session-get' means.
+  "Which session `rethread-session-get' returns.
 `global' is one session for this Emacs, `buffer' one for each buffer, and
 `project' one for each project.  The sessions of buffers and projects are
 found again after a restart, because the server knows them by name."
@@ -42,7 +42,7 @@ found again after a restart, because the server knows them by name."
   :group 'rethread)
 
 (cl-defstruct (rethread-agent-info (:copier nil))
-  "Who answers: a named persona of the server."
+  "An agent of the server."
   name description path model tools policy)
 
 (cl-defstruct (rethread-session (:constructor rethread-session--make)
@@ -154,7 +154,7 @@ called; without one, `rethread-session-get-id' makes one up."
 (defun rethread-session-get ()
   "Return the current session, and make one if there is none.
 A buffer that has a session of its own (`rethread-buffer-session') means
-that one; otherwise `rethread-session-scope' says which is meant."
+that one; otherwise `rethread-session-scope' decides."
   (cond (rethread-buffer-session)
         ((eq rethread-session-scope 'buffer) (rethread-buffer-session-get))
         ((and (eq rethread-session-scope 'project) (rethread-project-root))
@@ -220,7 +220,7 @@ KEY is what it was found by."
   (rethread-session--forget session))
 
 (defun rethread-session--forget (session)
-  "Forget what was read of SESSION; it is read again when it is needed."
+  "Drop what was read of SESSION; it is read again when it is needed."
   (setf (rethread-session--log session) nil
         (rethread-session--marks session) nil
         (rethread-session--first session) nil
@@ -265,7 +265,7 @@ a list of blocks such as ((type . \"text\") (text . \"Hello\")).
 The message is on disk when this returns.  `rethread-session-messages'
 shows no more than `rethread-session-max-history' of them."
   (unless (memq role '(user assistant tool system))
-    (rethread-http-fail 'rethread-error "%S says nothing in a session; ROLE is user, assistant, tool or system" role))
+    (rethread-http-fail 'rethread-error "%S is not a role; use user, assistant, tool or system" role))
   (rethread-session--ensure session)
   (rethread-session--send session (list (list (cons 'role (symbol-name role))
                                               (cons 'content content))))

@@ -25,7 +25,7 @@
 ;;   C-c o r  add the region       C-c o f  add a file
 ;;   C-c o c  clear                C-c o u  undo
 ;;   C-c o s  show what was said   C-c o k  compact
-;;   C-c o i  who answers          C-c o A  let someone else answer
+;;   C-c o i  the agent            C-c o A  switch to another agent
 ;;   C-c o b  a session for this buffer alone
 ;;   C-c o P  the session of this project
 ;;   C-g      stop a reply that is arriving
@@ -80,7 +80,7 @@ this buffer.  What was added with `rethread-add-region' and
   (push (cons label (format "[%s]\n```\n%s%s```\n\n" label text
                             (if (string-suffix-p "\n" text) "" "\n")))
         (rethread-session--context (rethread-session-get)))
-  (message "Rethread: %s goes with the next question" label))
+  (message "Rethread: %s is attached to the next question" label))
 
 (defun rethread-add-region (start end)
   "Let the region from START to END go with the next question."
@@ -106,7 +106,7 @@ this buffer.  What was added with `rethread-add-region' and
 ;;; The current session
 
 (defun rethread-clear-session ()
-  "Start over with a fresh session; \\[rethread-undo] takes that back."
+  "Start over with a new session; \\[rethread-undo] reverts that."
   (interactive)
   (rethread-chat--want-idle (rethread-session-get))
   (rethread--refresh-chat (rethread-session-reset))
@@ -131,14 +131,14 @@ this buffer.  What was added with `rethread-add-region' and
       (display-buffer (current-buffer)))))
 
 (defun rethread-show-current-agent ()
-  "Say who answers in the current session."
+  "Show the agent of the current session."
   (interactive)
   (let ((agent (rethread-session-get-agent (rethread-session-get))))
     (if agent
-        (message "Rethread: %s answers here (%s)"
+        (message "Rethread: the agent here is %s (%s)"
                  (rethread-agent-info-name agent)
                  (rethread-plain (or (rethread-agent-info-description agent) "no description")))
-      (message "Rethread: nobody yet; %s will answer, unless C-c o A chooses someone else"
+      (message "Rethread: no agent yet; %s will answer, unless you choose another with C-c o A"
                rethread-default-agent))))
 
 (defun rethread-select-agent (name)
@@ -160,15 +160,15 @@ this buffer.  What was added with `rethread-add-region' and
   "Let the model summarize the current session, and continue from the summary.
 First it says what that would save; QUIETLY, or with a prefix argument,
 nobody is asked.  Emacs does not wait for the summary.  When it is there, a
-receipt says what became of it, and `rethread-undo' takes it back."
+receipt says what was done, and `rethread-undo' reverts it."
   (interactive "P")
   (let ((session (rethread-session-get)))
     (unless (rethread-session--uuid session)
-      (user-error "Rethread: nothing was said in this session yet"))
+      (user-error "Rethread: this session has no messages yet"))
     (rethread-chat--want-idle session)
     (when (or quietly
               (let ((saving (rethread-session-request session "GET" "/compact")))
-                (y-or-n-p (format "Compact about %d tokens to %d, with %s carried over word for word? "
+                (y-or-n-p (format "Compact about %d tokens to %d, with %s carried over verbatim? "
                                   (alist-get 'before saving) (alist-get 'after saving)
                                   (rethread--turns (alist-get 'carried saving))))))
       (message "Rethread: summarizing %s" (rethread-plain (rethread-session-get-id session)))
@@ -180,7 +180,7 @@ receipt says what became of it, and `rethread-undo' takes it back."
 (defun rethread--compacted (session status body)
   "SESSION was compacted; STATUS and BODY say what came of it."
   (if (not (equal status 201))
-      (message "Rethread: %s; the session is as it was"
+      (message "Rethread: %s; the session was not changed"
                (if status
                    (rethread-plain (rethread-http-problem-text status body
                                                                (rethread-http-address)))
@@ -188,7 +188,7 @@ receipt says what became of it, and `rethread-undo' takes it back."
     (rethread-session--move session (alist-get 'id (alist-get 'session body)))
     (setf (rethread-session--id session) (alist-get 'name (alist-get 'session body)))
     (rethread--refresh-chat session)
-    (message "Rethread: compacted from %d tokens to %d, by %s, %s carried over; M-x rethread-undo takes it back"
+    (message "Rethread: compacted from %d tokens to %d, by %s, %s carried over; M-x rethread-undo reverts it"
              (alist-get 'before body) (alist-get 'after body)
              (rethread-plain (alist-get 'by (alist-get 'summary body)))
              (rethread--turns (alist-get 'turns (alist-get 'carried body))))))
@@ -198,7 +198,7 @@ receipt says what became of it, and `rethread-undo' takes it back."
   (pcase count (0 "no turn") (1 "1 turn") (_ (format "%d turns" count))))
 
 (defun rethread-undo ()
-  "Take back the latest clear, or the compaction or fork this session came from."
+  "Undo the latest clear, or the compaction or fork this session came from."
   (interactive)
   (let* ((session (rethread-session-get))
          (previous (rethread-session--previous session)))
@@ -206,7 +206,7 @@ receipt says what became of it, and `rethread-undo' takes it back."
            (rethread-chat--want-idle session)
            (rethread--undo-reset session previous))
           ((rethread-session--uuid session) (rethread--undo-on-server session))
-          (t (user-error "Rethread: there is nothing to take back in this session")))))
+          (t (user-error "Rethread: there is nothing to undo in this session")))))
 
 (defun rethread--undo-reset (session previous)
   "Go back from SESSION to PREVIOUS, which it was made in place of.
@@ -218,7 +218,7 @@ What was said in SESSION stays on the server."
       (rethread-http-request "PUT" (concat "/v1/keys/" (url-hexify-string key))
                              :body `((session . ,(rethread-session--uuid previous))))))
   (rethread--refresh-chat (rethread-session--replace session previous))
-  (message "Rethread: the clear is undone"))
+  (message "Rethread: undid the clear"))
 
 (defun rethread--undo-on-server (session)
   "Let the server take back what happened last in SESSION."
@@ -230,7 +230,7 @@ What was said in SESSION stays on the server."
             (alist-get 'name (alist-get 'session (rethread-session-request session "GET" "")))))
     (rethread-session--forget session)
     (rethread--refresh-chat session)
-    (message "Rethread: the %s is undone"
+    (message "Rethread: undid the %s"
              (pcase (alist-get 'undone undone)
                ("compact" "compaction")
                (what (rethread-plain what))))))

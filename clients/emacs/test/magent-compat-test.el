@@ -257,7 +257,7 @@
                    (when format (setq said (apply #'format format arguments))))))
         (setq magent--current-session session)
         (call-interactively 'magent-show-current-agent)) ; M-x magent-show-current-agent
-      (should (string-match-p "plan answers here" said)))))
+      (should (string-match-p "the agent here is plan" said)))))
 
 (ert-deftest magent-a-session-has-an-id-a-size-and-a-summary ()
   (magent-test

@@ -54,7 +54,7 @@
 
 (ert-deftest rethread-an-empty-question-is-refused-and-nothing-is-stored ()
   (rethread-test-afresh
-    (should (string-match-p "no question in an empty prompt"
+    (should (string-match-p "the prompt is empty"
                             (rethread-test-error 'user-error
                                                  (lambda () (rethread-agent-process " \n")))))
     (should (null (rethread-session--uuid (rethread-session-get))))))
@@ -168,9 +168,9 @@
 
 (ert-deftest rethread-a-compaction-of-nothing-says-so ()
   (rethread-test-afresh
-    (should (string-match-p "nothing was said in this session yet"
+    (should (string-match-p "this session has no messages yet"
                             (rethread-test-error 'user-error #'rethread-compact)))
-    (should (string-match-p "nothing to take back"
+    (should (string-match-p "nothing to undo"
                             (rethread-test-error 'user-error #'rethread-undo)))))
 
 ;;; The list

@@ -24,7 +24,7 @@
       (rethread-test-settled session)
       (should (eq (key-binding (kbd "C-g")) 'keyboard-quit))
       (rethread-mode -1)
-      (should (string-match-p "Once upon.*\n\\[stopped; what was said until then is kept\\]"
+      (should (string-match-p "Once upon.*\n\\[stopped; the part that arrived is kept\\]"
                               (rethread-test-chat session)))
       (let ((kept (alist-get 'content (car (rethread-session-messages session)))))
         (should (string-prefix-p "Once upon" kept))
@@ -44,9 +44,9 @@
         (signal-process rethread-server--process 'KILL)
         (rethread-test-settled session))
       (should (cl-some (lambda (text)
-                         (string-match-p "went away in the middle of the reply; .* ask again" text))
+                         (string-match-p "was lost during the reply; .* ask again" text))
                        said))
-      (should (string-match-p "went away in the middle" (rethread-test-chat session)))
+      (should (string-match-p "was lost during the reply" (rethread-test-chat session)))
       ;; The question is in the log, and the next one finds a server.
       (rethread-test-settled (rethread-agent-process "go on"))
       (should (string-match-p "The end\\." (rethread-test-chat session)))
@@ -58,7 +58,7 @@
     (let ((session (rethread-agent-process "tell me a story")))
       (rethread-test-settled session)
       (should (string-match-p
-               "Once upon[^\n]*\n\\[the reply broke off here; the model is asked again\\]\nThe end\\.\n"
+               "Once upon[^\n]*\n\\[the reply broke off here; retrying\\]\nThe end\\.\n"
                (rethread-test-chat session)))
       (should (= 2 (length (split-string (rethread-test-chat session) "The end")))))))
 

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_shrinks_and_grows_as_far_as_there_is_room() {
+    fn a_reservation_shrinks_and_grows_while_there_is_room() {
         let budget = ByteBudget::new(10, 100);
         let ada = owner("ada");
         let mut held = budget.try_take(&ada, 8).expect("there is room");

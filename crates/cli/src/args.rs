@@ -55,7 +55,7 @@ pub(crate) struct Args {
 pub(crate) struct Talk {
     /// Continue where this folder's last chat ended
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "name"])]
-    pub(crate) go_on: bool,
+    pub(crate) continue_last: bool,
     /// Start from the summary of a session or a transcript (.md); without a value, pick one from a list
     #[arg(long, value_name = "SEL|FILE")]
     pub(crate) resume: Option<Option<String>>,
@@ -94,7 +94,7 @@ impl Talk {
     /// The first flag of the chat that was given: these are not allowed with a command.
     pub(crate) fn typed(&self) -> Option<&'static str> {
         [
-            (self.go_on, "--continue"),
+            (self.continue_last, "--continue"),
             (self.resume.is_some(), "--resume"),
             (self.prompt.is_some(), "--prompt"),
             (self.json_stream, "--json-stream"),

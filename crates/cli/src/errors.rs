@@ -613,19 +613,19 @@ const IN_CHAT: [(&str, &str); 6] = [
 ];
 
 /// The same in the chat, with hints that can be typed there.
-pub(crate) fn tell_in_chat(error: &Error, as_json: bool) -> ExitCode {
+pub(crate) fn report_in_chat(error: &Error, as_json: bool) -> ExitCode {
     let hint = error
         .hint()
         .map(|hint| IN_CHAT.iter().fold(hint, |hint, (shell, chat)| hint.replace(shell, chat)));
-    tell_with(error, hint, as_json)
+    report_with(error, hint, as_json)
 }
 
 /// Prints an error to standard error.
-pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
-    tell_with(error, error.hint(), as_json)
+pub(crate) fn report(error: &Error, as_json: bool) -> ExitCode {
+    report_with(error, error.hint(), as_json)
 }
 
-fn tell_with(error: &Error, hint: Option<String>, as_json: bool) -> ExitCode {
+fn report_with(error: &Error, hint: Option<String>, as_json: bool) -> ExitCode {
     // A reader that is gone (`| head`) is not an error to report.
     if let Error::Io(error) = error
         && error.kind() == std::io::ErrorKind::BrokenPipe

@@ -34,6 +34,6 @@ fn main() -> ExitCode {
     let as_json = args.global.json;
     match commands::run(args) {
         Ok(code) => code,
-        Err(error) => errors::tell(&error, as_json),
+        Err(error) => errors::report(&error, as_json),
     }
 }

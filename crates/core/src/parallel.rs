@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_of_each_stands_in_their_order() {
+    fn results_are_in_the_order_of_the_items() {
         for count in [0, 1, PARALLEL_MIN - 1, PARALLEL_MIN, 2 * PARALLEL_MIN + 1, 100 * RUN] {
             let items: Vec<usize> = (0..count).collect();
             let expected: Vec<String> = items.iter().map(ToString::to_string).collect();

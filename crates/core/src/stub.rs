@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_by_the_flag_the_field_or_success_false() {
+    fn an_error_is_detected_by_the_flag_the_field_or_success_false() {
         assert_eq!(
             of("no such file", true),
             r#"{"tool":"search_vault","status":"error","error":"no such file"}"#

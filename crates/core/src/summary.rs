@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_between_the_last_pair_of_markers_is_the_summary() {
+    fn the_text_between_the_last_pair_of_markers_is_the_summary() {
         let quoted = block("quoted in an answer");
         let text = format!("chat\n{quoted}\nmore chat\n{}\n", block("the real one"));
         assert_eq!(find(&text), FoundSummary::Summary("the real one"));

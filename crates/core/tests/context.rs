@@ -98,7 +98,7 @@ fn a_picture_kept_with_the_session_is_in_the_context_for_as_long_as_its_question
 }
 
 #[test]
-fn a_context_is_acceptable_to_every_provider_whatever_the_log_holds() {
+fn a_context_is_acceptable_to_every_provider_regardless_of_the_log() {
     for_every_case(|dice| {
         let entries = asked(&dice.log());
         let policy = dice.policy();
@@ -204,7 +204,7 @@ fn under_cli_the_end_of_a_turn_rewrites_nothing_not_even_thinking() {
 }
 
 #[test]
-fn following_a_log_through_its_turns_gives_the_same_context_as_building_it_anew() {
+fn following_a_log_through_its_turns_gives_the_same_context_as_building_it_from_scratch() {
     for_every_case(|dice| {
         let mut entries = asked(&dice.log());
         let (policy, model) = (dice.policy(), dice.model("anthropic"));

@@ -75,7 +75,7 @@ fn two_texts_of_500_characters_are_kept_before_the_current_turn() {
 }
 
 #[test]
-fn a_stub_stands_in_only_where_it_is_shorter_and_never_changes() {
+fn a_stub_is_used_only_if_it_is_shorter_and_never_changes() {
     let turn = |n: usize, chars: usize| {
         let id = format!("call_{n}");
         [

@@ -42,7 +42,7 @@ fn sessions_of_one_second_are_numbered_by_every_process() {
 }
 
 #[test]
-fn it_stays_whatever_the_session_is_called_and_names_it() {
+fn a_readable_id_survives_renaming_and_selects_its_session() {
     let (sessions, _) = sessions();
     let session = sessions.create(&by("Sally"), None).expect("created");
     let id = session.id();

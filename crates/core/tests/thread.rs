@@ -63,7 +63,7 @@ fn a_session_with_a_history_length_of_its_own_has_it_in_its_thread_too() {
 }
 
 #[test]
-fn a_cut_through_a_turn_tells_what_is_left_out_and_not_the_question_that_is_kept() {
+fn a_cut_through_a_turn_reports_what_is_left_out_and_not_the_question_that_is_kept() {
     for (max, dropped) in [(1, vec![(0, 1, 2), (3, 7, 5)]), (2, vec![(0, 1, 2), (3, 6, 4)])] {
         let sessions = sessions();
         let mut thread = thread(&sessions, &history(max));

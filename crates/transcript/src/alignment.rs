@@ -12,15 +12,15 @@ pub(crate) struct Alignment {
     /// For each message of the file, its position in the log, if it is there.
     pub(crate) places: Vec<Option<usize>>,
     /// The file is a part of the log, or continues where the log ends.
-    pub(crate) goes_on: bool,
+    pub(crate) continues: bool,
 }
 
 impl Alignment {
     /// Aligns a file with a log.
     pub(crate) fn of(log: &[u64], new: &[u64]) -> Alignment {
         let run = run(log, new);
-        let goes_on = run.is_some();
-        Alignment { places: run.unwrap_or_else(|| anchored(log, new)), goes_on }
+        let continues = run.is_some();
+        Alignment { places: run.unwrap_or_else(|| anchored(log, new)), continues }
     }
 
     /// How many messages of the file are in the log.
@@ -32,7 +32,7 @@ impl Alignment {
     /// shorter one is in the other, including messages that have `grown`.
     pub(crate) fn is_one_conversation(&self, log: usize, grown: usize) -> bool {
         let shorter = log.min(self.places.len());
-        shorter == 0 || self.goes_on || (self.same() + grown) * 2 > shorter
+        shorter == 0 || self.continues || (self.same() + grown) * 2 > shorter
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_goes_on_where_the_log_ends() {
+    fn a_window_continues_where_the_log_ends() {
         assert_eq!(fresh("abc", "abcd"), "d");
         assert_eq!(fresh("abc", "bcd"), "d");
         assert_eq!(fresh("yny", "ynyny"), "ny");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn another_conversation_is_told_from_the_same_one() {
+    fn another_conversation_is_distinguished_from_the_same_one() {
         let same = |log: &str, new: &str| {
             Alignment::of(&words(log), &words(new)).is_one_conversation(log.len(), 0)
         };

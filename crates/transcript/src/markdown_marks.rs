@@ -179,7 +179,7 @@ mod tests {
     const LABEL: &str = "**Simple Sally:**";
 
     #[test]
-    fn headings_are_told_from_words_that_look_like_them() {
+    fn headings_are_distinguished_from_text_that_looks_like_them() {
         assert_eq!(heading("## Query 12 (14:30:45)"), Some(Heading::Query("14:30:45")));
         assert_eq!(heading("## Query 1"), Some(Heading::Query("")));
         assert_eq!(heading("## Session Restored (1:2)"), Some(Heading::Restored("1:2")));

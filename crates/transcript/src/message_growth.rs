@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_went_on_gives_what_came_since() {
+    fn a_reply_that_has_grown_gives_the_new_part() {
         let old = [reply(&[Block::text("I lo")])];
         let new = reply(&[Block::text("I look."), call("c")]);
         let more = reply(&[Block::text("ok."), call("c")]);

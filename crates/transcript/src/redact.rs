@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_a_secret_stays() {
+    fn the_text_around_a_secret_stays() {
         for (text, expected) in [
             ("postgres://app:hunter2@db/x", "postgres://app:[redacted: connection string]@db/x"),
             ("password = 'hunter2'", "password = '[redacted: password]'"),

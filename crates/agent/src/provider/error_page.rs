@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_page_the_title_is_told_or_its_first_text() {
+    fn the_title_of_a_page_is_used_or_its_first_text() {
         for (page, text) in [
             (
                 "<!DOCTYPE html><html><head><TITLE>502 Bad\n Gateway</TITLE></head>",

@@ -78,7 +78,7 @@ fn a_picture_that_is_gone_or_too_large_is_named_instead() {
 }
 
 #[test]
-fn the_newest_pictures_are_sent_as_far_as_there_is_room() {
+fn the_newest_pictures_that_fit_are_sent() {
     let bench = bench("openai", ALL);
     let size = IMAGE_BYTES_MAX - 8;
     let fit = ATTACHED_BYTES_MAX / size;

@@ -224,7 +224,7 @@ impl Chat {
         if !keeps {
             cli.forget_everything();
         }
-        let newest = match talk.go_on {
+        let newest = match talk.continue_last {
             true => opening::last_chat(&cli)?,
             false => None,
         };
@@ -419,7 +419,7 @@ impl Chat {
                 }
                 self.enter_thread(thread).await
             }
-            None if talk.go_on => {
+            None if talk.continue_last => {
                 self.voice.notice("No session in this folder yet; starting a new one.");
                 Ok(())
             }
@@ -696,7 +696,7 @@ impl Chat {
 
     /// Shows an error; the chat continues.
     fn tell(&self, error: &Error) {
-        let _code: ExitCode = errors::tell_in_chat(error, self.cli.global.json);
+        let _code: ExitCode = errors::report_in_chat(error, self.cli.global.json);
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn run(cli: &Cli, args: &Export) -> Done {
             job.say(format!("Written to {}", path.display()));
         }
     }
-    job.tell();
+    job.report();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -218,7 +218,7 @@ impl<'a> Job<'a> {
     }
 
     /// Says what is not in the file.
-    fn tell(&self) {
+    fn report(&self) {
         if let Some(redactor) = &self.redactor {
             let removed: Vec<String> =
                 redactor.removed().iter().map(|(rule, count)| format!("{rule} {count}")).collect();

@@ -59,8 +59,8 @@ pub(super) fn run(cli: &Cli, args: &Import) -> Done {
                 totals.add(&receipt);
                 match (cli.global.json, args.verbose) {
                     (true, _) => files.push(as_json(found, &receipt)),
-                    (false, true) => bar.suspend(|| tell(found, &receipt, args.dry_run))?,
-                    (false, false) => bar.suspend(|| tell_problems(found, &receipt)),
+                    (false, true) => bar.suspend(|| report(found, &receipt, args.dry_run))?,
+                    (false, false) => bar.suspend(|| report_problems(found, &receipt)),
                 }
                 tools.add(found.format, receipt.sessions);
             }
@@ -90,9 +90,9 @@ pub(super) fn run(cli: &Cli, args: &Import) -> Done {
             ));
         }
         if args.verbose {
-            totals.tell(walk.found.len(), args.dry_run)?;
+            totals.report(walk.found.len(), args.dry_run)?;
         }
-        tools.tell(cli, args.dry_run)?;
+        tools.report(cli, args.dry_run)?;
     }
     let bad = walk.skipped.iter().any(|file| file.bad) || totals.unreadable > 0;
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -367,7 +367,7 @@ fn bar(cli: &Cli, walk: &Walk) -> ProgressBar {
     ProgressBar::new(bytes).with_style(style)
 }
 
-fn tell(found: &Found, receipt: &ImportReceipt, dry_run: bool) -> Result<(), Error> {
+fn report(found: &Found, receipt: &ImportReceipt, dry_run: bool) -> Result<(), Error> {
     let Account { records, stored, raw, unreadable, .. } = receipt.account;
     let verb = if dry_run { "to add" } else { "added" };
     line(format_args!(
@@ -403,7 +403,7 @@ fn tell(found: &Found, receipt: &ImportReceipt, dry_run: bool) -> Result<(), Err
     if !kinds.is_empty() {
         line(format_args!("  {}", kinds.join(" · ")))?;
     }
-    tell_pairs(&receipt.account)?;
+    report_pairs(&receipt.account)?;
     if let Some(keys) = keys_left(receipt) {
         line(format_args!("  {keys}"))?;
     }
@@ -438,7 +438,7 @@ fn shown_keys(keys: &[String]) -> String {
 }
 
 /// Reports problems of a file, without `--verbose`.
-fn tell_problems(found: &Found, receipt: &ImportReceipt) {
+fn report_problems(found: &Found, receipt: &ImportReceipt) {
     let (path, account) = (clean(&found.path.display().to_string()), &receipt.account);
     if let Some(keys) = keys_left(receipt) {
         note(format_args!("{path}: {keys}"));
@@ -458,7 +458,7 @@ fn tell_problems(found: &Found, receipt: &ImportReceipt) {
     }
 }
 
-fn tell_pairs(account: &Account) -> Result<(), Error> {
+fn report_pairs(account: &Account) -> Result<(), Error> {
     let mut text = format!(
         "  {}, {} with their result",
         plural(account.calls, "tool call"),
@@ -535,7 +535,7 @@ impl Totals {
         self.tokens = self.tokens.saturating_add(account.tokens.total());
     }
 
-    fn tell(&self, files: usize, dry_run: bool) -> Result<(), Error> {
+    fn report(&self, files: usize, dry_run: bool) -> Result<(), Error> {
         let verb = if dry_run { "Would add" } else { "Added" };
         line(format_args!(
             "{verb} {} in {} from {}. {} = {} stored + {} kept raw + {} unreadable.",
@@ -575,7 +575,7 @@ impl Tools {
     }
 
     /// Reports for each program how many sessions it has, and which is the newest.
-    fn tell(&self, cli: &Cli, dry_run: bool) -> Result<(), Error> {
+    fn report(&self, cli: &Cli, dry_run: bool) -> Result<(), Error> {
         if self.0.iter().all(|(_, sessions)| sessions.is_empty()) {
             return line("No sessions found.");
         }

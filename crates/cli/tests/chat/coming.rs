@@ -274,7 +274,7 @@ fn one_answer_ends_with_one_newline_and_its_calls_are_readable() {
 }
 
 #[test]
-fn a_quota_that_is_used_up_is_told_at_once() {
+fn a_quota_that_is_used_up_is_reported_at_once() {
     let home = Home::new();
     let used_up = "insufficient_quota: You exceeded your current quota";
     let server = Server::start([Answer::status(429).saying(used_up)]);

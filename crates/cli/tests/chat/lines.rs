@@ -265,7 +265,7 @@ fn in_a_chat_the_first_session_of_a_list_is_never_the_one_it_is_in() {
 }
 
 #[test]
-fn a_transcript_is_trusted_as_far_as_the_log_says_the_same() {
+fn a_transcript_is_trusted_only_where_it_matches_the_log() {
     let home = Home::new();
     chat(&home, &["--name", "mine"], &["We decided to use Redis.", "exit"]);
     let shown = home.json(&["show", "mine"]);

@@ -134,7 +134,7 @@ pub(super) fn a_retry_that_overtakes_its_first_try_is_stored_once(place: &dyn Fa
     assert_eq!(place.store().get(&owner(), session.id()).expect("there").tally.entries, 10);
 }
 
-pub(super) fn an_append_begun_is_told_its_outcome(place: &dyn Factory) {
+pub(super) fn the_callback_of_an_append_gets_its_result(place: &dyn Factory) {
     let (store, session) = created(place);
     let id = session.id();
     let (tell, told) = std::sync::mpsc::channel();

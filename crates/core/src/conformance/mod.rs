@@ -69,7 +69,7 @@ cases! {
         rivals_for_one_place_have_one_winner,
         nothing_is_lost_or_doubled_when_threads_race,
         a_retry_that_overtakes_its_first_try_is_stored_once,
-        an_append_begun_is_told_its_outcome,
+        the_callback_of_an_append_gets_its_result,
     }
     reads {
         what_was_appended_is_read_back_the_same,
@@ -88,7 +88,7 @@ cases! {
         a_name_is_kept_as_it_was_given_and_taken_in_every_spelling,
         rivals_for_one_name_have_one_winner,
         an_update_changes_what_it_names,
-        updates_of_different_fields_all_stand,
+        concurrent_updates_of_different_fields_are_all_kept,
         a_deleted_session_is_gone_with_its_keys,
         nobody_sees_another_owner,
     }

@@ -199,7 +199,7 @@ pub(super) fn an_update_changes_what_it_names(place: &dyn Factory) {
     assert!(matches!(error, StoreError::NameTaken { .. }), "{error}");
 }
 
-pub(super) fn updates_of_different_fields_all_stand(place: &dyn Factory) {
+pub(super) fn concurrent_updates_of_different_fields_are_all_kept(place: &dyn Factory) {
     let (store, session) = created(place);
     for round in 0..10 {
         let value = || Some(Some(format!("of round {round}")));

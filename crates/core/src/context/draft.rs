@@ -130,7 +130,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Whether it is unfinished and self-contained.
-    pub(super) fn can_go_on(&self) -> bool {
+    pub(super) fn can_continue(&self) -> bool {
         !self.finished && self.is_own()
     }
 
@@ -230,7 +230,7 @@ impl<'a> DraftMessage<'a> {
     }
 
     /// Our replacement text for something.
-    fn stand_in(seq: u64, text: &str) -> DraftMessage<'a> {
+    fn replacement(seq: u64, text: &str) -> DraftMessage<'a> {
         let (blocks, tokens) = (Cow::Owned(vec![Block::text(text)]), text.len().div_ceil(4) as u64);
         DraftMessage { seq, from: None, blocks, model: None, tokens, thinking: 0, cut: None }
     }
@@ -393,7 +393,7 @@ impl<'a> Draft<'a> {
     /// replies after it would seem to answer the previous question.
     fn question(&mut self, entry: &'a Entry) -> Option<DraftMessage<'a>> {
         match self.report_damage(entry.seq) {
-            true => Some(DraftMessage::stand_in(entry.seq, DAMAGED)),
+            true => Some(DraftMessage::replacement(entry.seq, DAMAGED)),
             false => entry.body.message().map(|message| DraftMessage::new(entry, message)),
         }
     }

@@ -99,7 +99,7 @@ impl Follower {
         if weight > budget || !last.before.older.is_none_or(stays_out) {
             return None;
         }
-        let current = draft.turns.pop_if(|turn| turn.can_go_on())?;
+        let current = draft.turns.pop_if(|turn| turn.can_continue())?;
         let mut context = Arc::unwrap_or_clone(last.context);
         let Last { mut ids, ids_in_turn, before, mut in_full, .. } = last;
         for id in ids_in_turn {
@@ -120,7 +120,7 @@ impl Follower {
         let (mut draft, fit) = shape(log, &self.policy, &self.model);
         let weight = draft.tokens();
         let (current, older) = match fit {
-            Fit::Turns(older) => (draft.turns.pop_if(|turn| turn.can_go_on()), older),
+            Fit::Turns(older) => (draft.turns.pop_if(|turn| turn.can_continue()), older),
             Fit::Less => (None, None),
         };
         let mut out =

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_goes_on_where_it_stopped_and_is_compared() {
+    fn a_copy_continues_where_it_stopped_and_is_compared() {
         let world = Arc::new(Fixed::default());
         let (from, to) = (sessions(&world), sessions(&world));
         let key = Key::new("file:a").expect("a key");

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_once_and_ends_it() {
+    fn an_error_is_returned_once_and_ends_the_iteration() {
         let (sessions, _) = filled(1);
         let nobody = SessionId(uuid::Uuid::nil());
         let mut entries = sessions.entries(nobody, 0..9);

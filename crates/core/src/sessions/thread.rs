@@ -193,7 +193,7 @@ impl Thread {
         let mut tally = self.session.tally;
         self.read_back_to(Seen::reach(&tally))?;
         let mut seen = match self.seen.take() {
-            Some(seen) if seen.goes_on(self.log.entries()) => seen,
+            Some(seen) if seen.continues(self.log.entries()) => seen,
             _ => Seen::of(self.log.entries(), &tally),
         };
         let new = self.log.entries().iter().filter(|entry| seen.next() <= entry.seq);

@@ -76,7 +76,7 @@ impl Seen {
 
     /// Whether it is enough to read the new ones of these entries: none of them changes what is
     /// shown of the others.
-    pub(crate) fn goes_on(&self, entries: &[Entry]) -> bool {
+    pub(crate) fn continues(&self, entries: &[Entry]) -> bool {
         let new = entries.iter().rev().take_while(|entry| entry.seq >= self.next);
         !new.clone().any(|entry| matches!(entry.body, Body::Decided(_)))
     }

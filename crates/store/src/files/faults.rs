@@ -447,7 +447,7 @@ impl Disk for Full {
 }
 
 #[test]
-fn a_full_disk_is_said_and_writing_goes_on_when_there_is_room() {
+fn a_full_disk_is_reported_and_writing_continues_when_there_is_space() {
     for at in 0..60 {
         let folder = a_folder();
         let world = Arc::new(Fixed::default());

@@ -99,7 +99,7 @@ impl Pass<'_> {
     }
 
     /// Whether the file of a session is out of date.
-    pub(super) fn is_behind(&self, one: &Mirrored) -> bool {
+    pub(super) fn is_out_of_date(&self, one: &Mirrored) -> bool {
         let (Some(header), shown) = (&one.header, one.shown.as_ref()) else { return false };
         let Some((stem, archived)) = one.wanted() else { return shown.is_some() };
         // If the archive is not a folder, nothing can be written to it.
@@ -122,7 +122,7 @@ impl Pass<'_> {
         for id in ids {
             for _ in 0..REWRITTEN_TRIES {
                 let Some(one) = self.all.get(id).cloned() else { break };
-                if !self.is_behind(&one) {
+                if !self.is_out_of_date(&one) {
                     break;
                 }
                 let now = self.mirror.way.world.now();

@@ -436,7 +436,7 @@ impl Pass<'_> {
         };
         let one = self.all[&id].clone();
         let Some(header) = one.header.clone() else { return Ok(()) };
-        let behind = self.is_behind(&one);
+        let behind = self.is_out_of_date(&one);
         let new = self.entries_of(&visible, from, &header, &taken);
         if !new.is_empty() {
             self.commit()?;

@@ -210,7 +210,7 @@ impl Mirror {
         }
         let done = pass.look().and_then(|()| {
             let now = self.way.world.now();
-            let free = |one: &&Mirrored| !one.is_held(now) && pass.is_behind(one);
+            let free = |one: &&Mirrored| !one.is_held(now) && pass.is_out_of_date(one);
             let behind: Vec<SessionId> = pass.all.values().filter(free).map(|one| one.id).collect();
             pass.fold(&behind)
         });

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_absurd_numbers_are_no_reason_to_count_for_ever() {
+    fn rows_with_absurd_numbers_do_not_make_counting_endless() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rethread.db");
         let world = Arc::new(Fixed::default());

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_run_at_once_are_no_fork() {
+    fn parallel_tool_calls_are_not_a_fork() {
         let tree = tree(&[
             user("u", None),
             reply("a1", "u", "m"),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_again_leaves_a_fork_behind() {
+    fn asking_again_makes_the_abandoned_branch_a_fork() {
         let tree = tree(&[
             user("u", None),
             reply("a", "u", "m"),

@@ -141,7 +141,7 @@ fn older_and_newer_files_are_read_for_what_they_have() {
 }
 
 #[test]
-fn what_is_no_transcript_says_what_is_missing() {
+fn a_text_that_is_not_a_transcript_gives_an_error_that_says_what_is_missing() {
     for (text, error) in [
         ("", MarkdownError::Empty),
         (" \n\n", MarkdownError::Empty),
@@ -304,7 +304,7 @@ fn tool_calls_and_stops_are_read_apart_from_the_text() {
 }
 
 #[test]
-fn a_file_cut_off_anywhere_is_read_as_far_as_it_goes() {
+fn a_file_truncated_anywhere_is_read_up_to_there() {
     let mut log = Log::new();
     log.previous =
         Some(Previous { id: "p".into(), file: Some("é".into()), queries: 1, tokens: 10 });

@@ -119,7 +119,7 @@ fn times_are_those_of_the_given_zone() {
 }
 
 #[test]
-fn tool_calls_stand_between_the_texts_on_a_line_each() {
+fn tool_calls_are_between_the_texts_on_one_line_each() {
     let call = |id: &str, name: &str, input: &str| {
         Block::tool_use(id, name, Raw::parse(input.into()).unwrap())
     };
@@ -212,7 +212,7 @@ fn control_characters_and_what_a_door_put_before_a_message_are_left_out() {
 }
 
 #[test]
-fn what_nobody_asked_for_stands_between_two_rules() {
+fn messages_without_a_question_are_between_two_rules() {
     let mut log = Log::new();
     log.say(Message::assistant("Welcome!")).turn("a", "b").finish(100, 1, 1);
     let start = "**Simple Sally:** Welcome!\n\n---\n\n## Query 1 (14:30:22)\n";

@@ -368,7 +368,7 @@ fn a_message_that_was_written_again_is_kept_beside_what_it_said() {
 }
 
 #[test]
-fn a_session_that_goes_on_under_another_id_in_its_file_is_one() {
+fn a_session_that_continues_under_another_id_in_its_file_is_one() {
     let of = |id: &str, parent: &str, session: &str| {
         json!({"type": "user", "uuid": id, "parentUuid": parent, "sessionId": session, "cwd": "/w",
             "timestamp": time(0, 0), "message": {"role": "user", "content": id}})

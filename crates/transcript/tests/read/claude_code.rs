@@ -84,7 +84,7 @@ fn words_beside_an_answer_come_after_all_answers() {
 }
 
 #[test]
-fn what_was_left_behind_is_a_fork_with_what_came_before() {
+fn an_abandoned_branch_is_a_fork_with_what_came_before() {
     let heap = read(&[
         user("u", None, "go"),
         reply("a", "u", "m1", text("first"), 1),
@@ -101,7 +101,7 @@ fn what_was_left_behind_is_a_fork_with_what_came_before() {
 }
 
 #[test]
-fn a_compaction_starts_the_context_anew_in_the_same_session() {
+fn a_compaction_starts_the_context_again_in_the_same_session() {
     let boundary = json!({
         "parentUuid": null, "logicalParentUuid": "a", "type": "system", "subtype": "compact_boundary",
         "uuid": "k", "sessionId": "s-1", "timestamp": "2026-01-23T15:00:00Z",
@@ -210,7 +210,7 @@ fn unknown_records_are_kept_byte_for_byte() {
 }
 
 #[test]
-fn a_record_that_stands_twice_is_one_and_another_of_its_id_is_kept() {
+fn a_record_that_occurs_twice_counts_once_and_another_with_its_id_is_kept() {
     let heap = read(&[user("u", None, "go"), user("u", None, "go"), user("u", None, "stop")]);
     let ids: Vec<&str> = heap.sessions[0].1.iter().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["u", "u.2"]);

@@ -73,7 +73,7 @@ fn check(heap: &Heap) {
 }
 
 #[test]
-fn what_stands_twice_is_said_once_and_instructions_never() {
+fn messages_that_occur_twice_are_imported_once_and_instructions_never() {
     let heap = read_as("rollout.jsonl", text(&rollout()), Format::Codex);
     check(&heap);
     assert_eq!(heap.found(0).identity, "t-1");
@@ -96,7 +96,7 @@ fn a_file_that_begins_in_the_middle_is_named_by_its_file() {
 }
 
 #[test]
-fn a_compaction_that_can_be_read_starts_the_context_anew() {
+fn a_readable_compaction_starts_the_context_again() {
     let lines = [said("user", "a"), line("compacted", json!({"message": "so far: a"}))];
     let heap = read_as("r.jsonl", text(&lines), Format::Codex);
     assert_eq!(heap.said(0), ["user: a", "user: so far: a"]);
@@ -169,7 +169,7 @@ fn turns_that_were_taken_back_are_a_fork() {
 }
 
 #[test]
-fn a_compaction_that_lists_what_is_left_starts_the_context_anew_with_all_of_it() {
+fn a_compaction_that_lists_what_is_left_starts_the_context_again_with_all_of_it() {
     let user = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]});
     let summary = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "so far: b"}]});
     let sealed = json!({"type": "compaction", "encrypted_content": "x"});

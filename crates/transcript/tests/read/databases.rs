@@ -115,7 +115,7 @@ const LLM_THREADS: &str = r#"
 "#;
 
 #[test]
-fn llm_threads_are_sessions_and_what_they_share_stands_in_each() {
+fn llm_threads_are_sessions_and_shared_messages_are_in_each() {
     let folder = tempfile::tempdir().expect("a folder");
     let heap = read_file(&database(folder.path(), LLM_THREADS), Format::Llm).expect("it is read");
     let shared = [
@@ -137,7 +137,7 @@ fn llm_threads_are_sessions_and_what_they_share_stands_in_each() {
 }
 
 #[test]
-fn an_llm_thread_goes_on_from_the_conversation_it_repeats() {
+fn an_llm_thread_continues_the_conversation_it_repeats() {
     let folder = tempfile::tempdir().expect("a folder");
     let both = format!(
         "{} {LLM}
@@ -279,7 +279,7 @@ fn a_database_that_is_being_written_is_read_and_nothing_appears_beside_an_idle_o
 }
 
 #[test]
-fn a_column_whose_name_is_no_text_is_named_and_ends_nothing() {
+fn a_column_whose_name_is_not_text_is_reported_and_stops_nothing() {
     for column in ["nam_", "made_ TEXT GENERATED ALWAYS AS (id)"] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = database(folder.path(), GOOSE);

@@ -31,7 +31,7 @@ fn read(lines: &[Value]) -> Heap {
 }
 
 #[test]
-fn a_message_stands_where_it_was_first_and_says_what_it_said_last() {
+fn a_message_has_its_first_position_and_its_last_text() {
     let answer =
         json!([{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a"}}}]);
     let heap = read(&[
@@ -72,7 +72,7 @@ fn what_was_rewound_is_a_fork_and_the_rest_the_session() {
 }
 
 #[test]
-fn a_rewind_to_nowhere_starts_the_context_anew_and_loses_nothing() {
+fn a_rewind_to_an_unknown_message_starts_the_context_again_and_loses_nothing() {
     let lines = [header(), message("u1", "user", "still here".into()), json!({"$rewindTo": "x"})];
     let heap = read(&lines);
     assert_eq!(heap.said(0), ["user: still here"]);
@@ -80,7 +80,7 @@ fn a_rewind_to_nowhere_starts_the_context_anew_and_loses_nothing() {
 }
 
 #[test]
-fn a_compression_starts_the_context_anew_with_its_own_list() {
+fn a_compression_starts_the_context_again_with_its_own_list() {
     let snapshot = message("x1", "user", json!([{"text": "<state_snapshot>so far"}]));
     let mut reply = message("g1", "gemini", "first answer".into());
     reply["tokens"] = json!({"input": 7, "output": 3, "total": 10});

@@ -104,7 +104,7 @@ fn a_trajectory_keeps_its_steps() {
 }
 
 #[test]
-fn the_branch_pi_stands_on_is_the_session() {
+fn the_current_branch_of_pi_is_the_session() {
     let line = |id: &str, parent: &str, role: &str, text: &str| {
         format!(
             r#"{{"type":"message","id":"{id}","parentId":"{parent}","timestamp":"2026-01-01T10:00:00Z","message":{{"role":"{role}","content":"{text}"}}}}"#

@@ -9,7 +9,7 @@ use rethread_transcript::write::markdown::TranscriptHeader;
 use crate::support::{Heap, options, read_as, read_file, written};
 
 #[test]
-fn an_emacs_session_is_read_oldest_first_as_its_pairs_tell() {
+fn the_order_of_an_emacs_session_is_found_by_its_pairs() {
     let call = r#"{"role":"assistant","content":[{"type":"text","text":"Reading."},{"type":"tool_use","id":"c1","name":"read_file","input":null}]}"#;
     let result =
         r#"{"role":"tool","content":{"type":"tool_result","tool_use_id":"c1","content":"x"}}"#;
@@ -232,7 +232,7 @@ fn a_transcript_that_grew_is_the_same_session_with_more_in_it() {
 }
 
 #[test]
-fn counts_that_go_on_from_turn_to_turn_are_taken_apart() {
+fn cumulative_counts_are_split_by_turn() {
     let turn = |number: usize, input: u64, output: u64| {
         format!(
             "## Query {number} (10:00:0{number})\n**You:** q\n\n**Sally:** {}\n\n*Time: 1.0s | Tokens: {} (in: {input}, out: {output})*\n\n---\n\n",

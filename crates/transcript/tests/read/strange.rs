@@ -7,7 +7,7 @@ use rethread_transcript::read::{Format, recognise};
 use crate::support::{read_as, written};
 
 #[test]
-fn instructions_tell_where_an_emacs_file_begins() {
+fn instructions_show_where_an_emacs_file_begins() {
     let file = |messages: &str| format!("{{\"id\":\"s\",\"messages\":[{messages}]}}");
     let system = r#"{"role":"system","content":"obey"}"#;
     let (user, reply) =
@@ -20,7 +20,7 @@ fn instructions_tell_where_an_emacs_file_begins() {
 }
 
 #[test]
-fn what_stands_in_the_place_of_a_list_is_kept() {
+fn a_value_in_the_place_of_a_list_is_kept() {
     for (text, format) in [
         (r#"{"id":"s","messages":{"0":"x"},"timestamp":"t"}"#, Format::Magent),
         (r#"{"metadata":{"id":"a","createdAt":"x"},"messages":"x"}"#, Format::Agent),
@@ -84,7 +84,7 @@ fn items_of_the_newer_api_are_one_reply_with_its_calls() {
 }
 
 #[test]
-fn a_reply_that_stands_in_two_places_is_counted_once() {
+fn a_reply_that_occurs_twice_is_counted_once() {
     let line = |uuid: &str, parent: &str, id: &str, text: &str| {
         format!(
             r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":"{parent}","sessionId":"s","message":{{"id":"{id}","role":"assistant","content":[{{"type":"text","text":"{text}"}}],"usage":{{"input_tokens":10,"output_tokens":5}}}}}}"#

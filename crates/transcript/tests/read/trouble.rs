@@ -90,7 +90,7 @@ fn no_reader_stumbles_over_any_file_cut_off_at_any_byte() {
 }
 
 #[test]
-fn what_is_no_transcript_is_not_taken_for_one() {
+fn a_file_that_is_not_a_transcript_is_not_imported() {
     let folder = tempfile::tempdir().expect("a folder");
     for bytes in
         [&b""[..], b"{}", b"[]", b"\x7fELF\x02\x01", b"# Notes\n\nhello", b"null", b"[1,2]"]
@@ -137,7 +137,7 @@ fn a_zstd_bomb_ends_early() {
 }
 
 #[test]
-fn bytes_that_are_no_text_cost_only_their_line() {
+fn bytes_that_are_not_text_cost_only_their_line() {
     let mut bytes = b"{\"type\":\"user\",\"uuid\":\"u\",\"sessionId\":\"s\",\"message\":{\"role\":\"user\",\"content\":\"a\"}}\n".to_vec();
     bytes.extend(b"\xff\xfe\x00\n");
     let heap = read_as("s.jsonl", bytes, Format::ClaudeCode);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_a_diff_whichever_program_wrote_it() {
+    fn an_edit_of_any_program_is_a_diff() {
         for (old, new) in EDITS {
             let edit = shown(json!({"file_path": "a.rs", old: "one\ntwo\n", new: "one\n2\n"}));
             assert!(edit.contains("class=\"diff\"") && edit.contains("<ins>2</ins>"), "{edit}");

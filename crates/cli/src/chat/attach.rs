@@ -1,8 +1,8 @@
-//! What goes with a question: files, folders and pictures that a person names, and the output of
+//! Attachments of a question: files, folders and pictures that the user names, and the output of
 //! commands they ran.
 //!
-//! `@src/limit.rs` in what was typed attaches that file. What was pasted names nothing: it may be
-//! anyone's words. What was taken is said, and how much of it.
+//! `@src/limit.rs` in typed text attaches that file. Pasted text attaches nothing, because anyone
+//! may have written it. A note lists what was attached, and how much of it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,27 +18,27 @@ use super::buffer::Typed;
 use crate::errors::Error;
 use crate::out::{count, one_line, plural};
 
-/// Names in one question that are looked at.
+/// Names in one question that are considered.
 const MENTIONS_MAX: usize = 50;
 
 /// Bytes of text for each token of a model's window: attachments fill at most half of it.
 const BYTES_PER_WINDOW_TOKEN: u64 = 2;
 
-/// A question and what goes with it.
+/// A question and its attachments.
 #[derive(Default)]
 pub(super) struct Attached {
     text: String,
-    /// Before what the person wrote: files and output, as the model sees them.
+    /// The text before the user's own: files and output, as the model sees them.
     prefixes: Vec<String>,
     media: Vec<(Vec<u8>, FileKind, String)>,
-    /// What was named already, and the files that were taken.
+    /// Names that were already handled, and the files that were attached.
     known: Vec<String>,
     taken: Vec<String>,
-    /// A note for the person.
+    /// A note for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// Pictures from the clipboard, by the names they have in what is typed.
+/// Pictures from the clipboard, by their names in the prompt.
 #[derive(Debug, Default)]
 pub(super) struct Clipboard {
     pictures: Vec<Vec<u8>>,
@@ -58,7 +58,7 @@ impl Clipboard {
 }
 
 impl Attached {
-    /// A question with what it names. `outputs` are those of commands the person ran.
+    /// A question with what it names. `outputs` are those of commands the user ran.
     pub(super) fn new(
         typed: &Typed,
         outputs: Vec<String>,
@@ -76,7 +76,7 @@ impl Attached {
         attached
     }
 
-    /// The message, once its session is known: pictures are kept with it.
+    /// The message, once its session is known: pictures are stored with it.
     pub(super) fn message(&self, sessions: &Sessions, id: SessionId) -> Result<Message, Error> {
         let mut blocks: Vec<Block> = self.prefixes.iter().map(Block::prefix).collect();
         for (bytes, kind, name) in &self.media {
@@ -160,7 +160,7 @@ impl Attached {
 
     fn folder(&mut self, name: &str, found: Mentioned) {
         let Mentioned { mut attachments, left_out, .. } = found;
-        // What was named by itself is there already.
+        // A file that was named explicitly is already attached.
         attachments.retain(|attachment| !self.taken.contains(&attachment.path));
         let (mut bytes, mut cut) = (0, 0);
         let files = attachments.len() as u64;
@@ -220,7 +220,7 @@ fn quoted(path: &str, text: &str, bytes: u64) -> String {
     format!("[File: {path}]\n\n{text}{cut}\n\n[End of file]\n\n")
 }
 
-/// A picture that is named by where it is, outside the workspace.
+/// A picture outside the workspace, named by its path.
 fn outside(name: &str) -> Option<Attachment> {
     let path = match name.strip_prefix("~/") {
         Some(rest) => PathBuf::from(std::env::var_os("HOME")?).join(rest),
@@ -229,7 +229,7 @@ fn outside(name: &str) -> Option<Attachment> {
     picture_at(&path)
 }
 
-/// What a text names: words that begin with `@`, and `@"in quotes"`.
+/// The names in a text: words that begin with `@`, and `@"in quotes"`.
 pub(super) fn mentions(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut before = ' ';
@@ -254,7 +254,7 @@ pub(super) fn mentions(text: &str) -> Vec<String> {
     found
 }
 
-/// How a path is named in what is typed.
+/// How a path is written after `@`.
 pub(super) fn mention(path: &str) -> String {
     match path.contains(char::is_whitespace) {
         true => format!("@\"{path}\""),

@@ -1,9 +1,8 @@
 //! The text that is being typed, and the cursor in it.
 //!
-//! It is kept as what a person sees as one character each, so the cursor never stops inside one. A
-//! long paste is one of them: it is shown as `[400 lines]`, and sent as it is. Every character knows
-//! whether it was pasted, because what is pasted is data: nothing in it is a command, and no file is
-//! attached because of it.
+//! It is stored as grapheme clusters, so the cursor never stops inside one. A long paste is a
+//! single element: it is shown as `[400 lines]`, and sent completely. Every element knows whether
+//! it was pasted, because pasted text is data: it is never run as a command, and attaches no files.
 
 use rethread_core::name::is_hidden;
 use unicode_segmentation::UnicodeSegmentation;
@@ -11,12 +10,12 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::out::{clean, count, plural};
 
-/// Lines and characters of a paste that is still shown as it is. More would push what is being
-/// answered out of the window.
+/// Lines and characters of a paste that is still shown completely. More would push the conversation
+/// out of the window.
 const PASTE_LINES_SHOWN: usize = 10;
 const PASTE_CHARS_SHOWN: usize = 2_000;
 
-/// What was typed, when it is sent.
+/// The text, when it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Typed {
     /// All of it.
@@ -28,7 +27,7 @@ pub(super) struct Typed {
 }
 
 impl Typed {
-    /// Text that was typed from beginning to end.
+    /// Text that was typed completely.
     pub(super) fn by_hand(text: impl Into<String>) -> Typed {
         let text = text.into();
         Typed { shown: text.clone(), by_hand: vec![text.clone()], text }
@@ -40,7 +39,7 @@ impl Typed {
         Typed { shown: text.clone(), by_hand: Vec::new(), text }
     }
 
-    /// The same with another text, which was made of this one.
+    /// The same with another text, which was derived from this one.
     pub(super) fn saying(self, text: String) -> Typed {
         match self.by_hand.concat() == self.text {
             true => Typed::by_hand(text),
@@ -55,12 +54,12 @@ impl Typed {
     }
 }
 
-/// One character as a person sees it.
+/// One grapheme cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glyph {
     /// What is sent.
     text: String,
-    /// What is shown, where that is something else.
+    /// What is shown, if that differs.
     shown: Option<String>,
     is_pasted: bool,
     /// It represents more text than it shows.
@@ -119,7 +118,7 @@ pub(super) struct Buffer {
     glyphs: Vec<Glyph>,
     /// How many are before the cursor.
     cursor: usize,
-    /// Bytes came that are not text.
+    /// It contains bytes that are not text.
     pub(super) is_damaged: bool,
 }
 
@@ -131,7 +130,7 @@ impl Buffer {
         buffer
     }
 
-    /// What was typed before, to be edited again. Its pasted parts stay data.
+    /// An earlier text, to be edited again. Its pasted parts stay data.
     pub(super) fn of_typed(typed: &Typed) -> Buffer {
         let mut buffer = Buffer::default();
         let mut rest = typed.text.as_str();
@@ -216,7 +215,7 @@ impl Buffer {
         self.put(text, false);
     }
 
-    /// Puts in what was pasted; a long text as one character.
+    /// Inserts pasted text; a long one as a single element.
     pub(super) fn paste(&mut self, text: &str) {
         let is_long = text.lines().count() > PASTE_LINES_SHOWN
             || text.chars().nth(PASTE_CHARS_SHOWN).is_some();
@@ -231,7 +230,7 @@ impl Buffer {
 
     fn put(&mut self, text: &str, is_pasted: bool) {
         let mut text = text.to_owned();
-        // An accent that is typed by itself belongs to the letter before it.
+        // A combining mark that is typed separately belongs to the letter before it.
         let is_mark = text
             .chars()
             .next()

@@ -1,8 +1,8 @@
-//! The clipboard: text goes in through the terminal (OSC 52), pictures come from the programs that
-//! have it.
+//! The clipboard: text is written through the terminal (OSC 52), pictures are read with the
+//! desktop's programs.
 //!
-//! A terminal takes text for the clipboard also over a remote connection. It never gives a picture, so
-//! the desktop's own programs are asked for one.
+//! A terminal accepts text for the clipboard, even over a remote connection. It never returns a
+//! picture, so the desktop's own programs are used for that.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -14,17 +14,17 @@ use rethread_core::limits::IMAGE_BYTES_MAX;
 
 use crate::errors::Error;
 
-/// Bytes of a text that terminals take.
+/// Bytes of a text that terminals accept.
 const TEXT_BYTES_MAX: usize = 74_000;
 
-/// Programs that give a picture from the clipboard.
+/// Programs that return a picture from the clipboard.
 const PROGRAMS: [&[&str]; 3] = [
     &["wl-paste", "--no-newline", "--type", "image/png"],
     &["xclip", "-selection", "clipboard", "-target", "image/png", "-out"],
     &["pngpaste", "-"],
 ];
 
-/// What gives a text to the clipboard of a terminal.
+/// The escape sequence that writes a text to the clipboard.
 pub(super) fn written(text: &str) -> Result<String, Error> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::Word {
@@ -38,7 +38,7 @@ pub(super) fn written(text: &str) -> Result<String, Error> {
     Ok(format!("\x1b]52;c;{}\x07", BASE64.encode(text)))
 }
 
-/// The picture in the clipboard, where a program is there that gives it.
+/// The picture in the clipboard, if a program for it is installed.
 pub(super) fn picture() -> Option<Vec<u8>> {
     PROGRAMS.iter().find_map(|program| {
         let mut child = Command::new(program[0])

@@ -1,4 +1,4 @@
-//! What a command writes, as far as a person looks at it while it runs: its first lines and its latest.
+//! The output of a running command, as shown to the user: its first and its latest lines.
 
 use std::collections::VecDeque;
 
@@ -10,19 +10,19 @@ const LINES_KEPT: usize = 8;
 /// Characters of a line that are kept: more than a window is wide.
 const LINE_CHARS_MAX: usize = 1_000;
 
-/// The beginning and the end of what a command writes.
+/// The beginning and the end of a command's output.
 #[derive(Debug, Default)]
 pub(super) struct CommandOutput {
     head: Vec<String>,
     tail: VecDeque<String>,
-    /// Lines that were whole, kept or not.
+    /// The number of complete lines.
     lines: usize,
     /// The line that is being written.
     part: String,
 }
 
 impl CommandOutput {
-    /// More of it.
+    /// Adds output.
     pub(super) fn push(&mut self, text: &str) {
         for c in text.chars() {
             match c {
@@ -31,7 +31,7 @@ impl CommandOutput {
                     self.end_line(visible(&line));
                 }
                 c if self.part.len() < LINE_CHARS_MAX => self.part.push(c),
-                // A progress bar writes one line over and over.
+                // A progress bar rewrites one line repeatedly.
                 '\r' => self.part = "\r".into(),
                 _ => {}
             }
@@ -58,7 +58,7 @@ impl CommandOutput {
         let part = Some(visible(&self.part)).filter(|part| !part.is_empty());
         let all = self.lines + usize::from(part.is_some());
         let kept: Vec<&String> = self.head.iter().chain(&self.tail).chain(&part).collect();
-        // One line is shown rather than the words that it is left out.
+        // One line is shown rather than a note that it is left out.
         if all <= first + last + 1 && kept.len() == all {
             return kept.into_iter().cloned().collect();
         }
@@ -70,8 +70,8 @@ impl CommandOutput {
     }
 }
 
-/// A line as a terminal would leave it: without colours, and what follows a carriage return written
-/// over what was there.
+/// A line as a terminal would show it: without colours, and with text after a carriage return
+/// overwriting what was there.
 pub(super) fn visible(line: &str) -> String {
     let line = line.trim_end_matches('\r');
     let line = line.rsplit('\r').next().unwrap_or(line);

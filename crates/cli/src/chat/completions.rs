@@ -1,8 +1,8 @@
-//! What the tab key completes, and what the menu under the line shows: commands, agents, sessions,
-//! and files after `@`.
+//! Completion with Tab, and the menu below the line: commands, agents, sessions, and files after
+//! `@`.
 //!
-//! Files are listed on a thread of their own, once someone types an `@`: a large folder must not hold
-//! up a key.
+//! Files are listed on a separate thread, once someone types an `@`: a large folder must not delay
+//! a key.
 
 use std::cell::{Cell, OnceCell};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use super::line_editor::{Candidates, Completion};
 use super::menu::Choice;
 use crate::out::{ago, fit, one_line, plural};
 
-/// Files that are known by name. Reading the names of more takes longer than anyone waits.
+/// Files that are listed. More would take longer than anyone waits.
 const FILES_MAX: usize = 50_000;
 
 /// Choices that are offered.
@@ -29,17 +29,17 @@ const CHOICES_MAX: usize = 100;
 /// Sessions that are offered: the newest.
 const SESSIONS_MAX: usize = 50;
 
-/// Columns of what was asked first in a session.
+/// Columns of a session's first question.
 const FIRST_COLUMNS: usize = 60;
 
 /// What can be completed.
 #[derive(Default)]
 pub(super) struct Completions {
-    /// The person's own commands.
+    /// The custom commands.
     pub(super) own: Vec<OwnCommand>,
-    /// The agents there are, and what they are for.
+    /// The agents, and their descriptions.
     agents: Vec<(String, String)>,
-    /// The models that can be asked, and how much they see.
+    /// The models, and their context windows.
     models: Vec<(String, String)>,
     sessions: Option<(Sessions, Option<SessionId>)>,
     listed: OnceCell<Vec<Choice>>,
@@ -47,8 +47,7 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    /// These commands of the person's own, these agents with what they are for, and these models with
-    /// how many tokens they see.
+    /// With these custom commands, agents and models.
     pub(super) fn new(
         own: Vec<OwnCommand>,
         agents: Vec<(String, String)>,
@@ -58,7 +57,7 @@ impl Completions {
         Completions { own, agents, models: models.collect(), ..Completions::default() }
     }
 
-    /// Starts again, for a prompt in this session and folder: what was listed may have changed.
+    /// Starts again, for a prompt in this session and folder: the files may have changed.
     pub(super) fn renew(
         &mut self,
         sessions: &Sessions,
@@ -163,7 +162,7 @@ fn completion(replaces: usize, choices: Vec<Choice>) -> Completion {
     Completion { replaces, choices }
 }
 
-/// What is typed after the `@` that the cursor is at; none where it is not at one.
+/// The text after the `@` at the cursor; `None` if there is none.
 fn file_query(line: &str) -> Option<&str> {
     let at = line.rfind('@')?;
     let (before, query) = (&line[..at], &line[at + 1..]);
@@ -239,7 +238,7 @@ impl Names {
     }
 }
 
-/// The names that match best. Without a query, what is at the top.
+/// The names that match best. Without a query, the top level.
 fn best<'n>(names: &'n [String], query: &str) -> Vec<&'n String> {
     if query.is_empty() {
         let is_top = |name: &&String| !name.trim_end_matches('/').contains('/');
@@ -252,12 +251,12 @@ fn best<'n>(names: &'n [String], query: &str) -> Vec<&'n String> {
     scored.into_iter().take(CHOICES_MAX).map(|(_, name)| name).collect()
 }
 
-/// How far a name is from what is looked for; none where it does not match. The smaller the better.
+/// The distance of a name from the query; `None` if it does not match. Smaller is better.
 fn score(name: &str, query: &str) -> Option<usize> {
     let name = name.to_lowercase();
     let base = name.trim_end_matches('/').rsplit('/').next().unwrap_or(&name);
     let far = match name.find(query) {
-        // What is in a folder that was typed, its own files first.
+        // The contents of a folder that was typed, its own files first.
         Some(0) => 1_000 * name[query.len()..].trim_end_matches('/').matches('/').count(),
         _ if base.starts_with(query) => 10_000,
         _ if base.contains(query) => 20_000,

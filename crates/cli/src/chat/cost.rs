@@ -1,4 +1,4 @@
-//! What each turn took: `/cost`.
+//! `/cost`: what each turn cost.
 
 use rethread_agent::provider::{Models, PRICES_AS_OF, Price};
 use rethread_core::entry::Finished;
@@ -10,16 +10,16 @@ use crate::out::{count, fit, pad};
 /// Turns that are listed one by one: the latest.
 const TURNS_SHOWN: usize = 50;
 
-/// Columns of a window in which there is room for a table; in a narrower one a turn is a sentence.
+/// Columns of a window that is wide enough for a table; in a narrower one, a turn is a sentence.
 const TABLE_FROM_COLUMNS: usize = 66;
 
-/// A turn: its question, and what it took.
+/// A turn: its question, and its cost.
 pub(super) struct TurnCost {
     pub(super) question: String,
     pub(super) finished: Finished,
 }
 
-/// Lines that show what each turn took, and all of them.
+/// Lines with the cost of each turn, and the total.
 pub(super) fn lines(turns: &[TurnCost], models: &Models, columns: usize) -> Vec<String> {
     let is_table = columns >= TABLE_FROM_COLUMNS;
     let row = if is_table { row } else { sentence };
@@ -85,7 +85,7 @@ fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(spaces))
 }
 
-/// The share of what was read that came from the provider's cache, in percent.
+/// The share of the input that came from the provider's cache, in percent.
 pub(crate) fn cached(usage: &Usage) -> u64 {
     usage.cache_read.saturating_mul(100) / usage.read().max(1)
 }

@@ -1,4 +1,4 @@
-//! Ctrl-G: the line in the person's own editor, `$VISUAL` or `$EDITOR`.
+//! Ctrl-G: opens the line in the user's editor, `$VISUAL` or `$EDITOR`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -11,20 +11,20 @@ use super::buffer::Buffer;
 use super::screen::Screen;
 use crate::errors::Error;
 
-/// The editor where none is named.
+/// The default editor.
 const USUAL: &str = "vi";
 
-/// Bytes of a text that is taken back: as many as a line may have.
+/// Bytes of a text that is read back: as many as a line may have.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// Names that are tried for the file.
 const TRIES: u32 = 100;
 
-/// A file that is there as long as this.
+/// A temporary file, removed when this is dropped.
 struct Draft(PathBuf);
 
 impl Draft {
-    /// A file that nobody else can read, with this text.
+    /// A file that only the user can read, with this text.
     fn new(text: &str) -> std::io::Result<Draft> {
         let mut failed = None;
         for number in 0..TRIES {
@@ -62,7 +62,7 @@ impl Drop for Draft {
 }
 
 impl Chat {
-    /// Opens the line in an editor, and takes back what was made of it.
+    /// Opens the line in an editor, and reads back the result.
     pub(super) async fn open_editor(&mut self, screen: &mut Screen) -> Result<(), Error> {
         let named = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok());
         let program = named.filter(|program| !program.trim().is_empty()).unwrap_or(USUAL.into());
@@ -72,7 +72,7 @@ impl Chat {
         let (shell, path) = (format!("{program} \"$1\""), draft.0.clone());
         let ended = tokio::task::spawn_blocking(move || run(&shell, &path)).await;
         self.input.prompt();
-        // A Ctrl-C in it was meant for it.
+        // A Ctrl-C in the editor was meant for it.
         tokio::select! {
             biased;
             _ = self.signals.interrupt.recv() => {}

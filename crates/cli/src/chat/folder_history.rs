@@ -1,9 +1,8 @@
-//! What was asked in the sessions of a folder, for the arrow up and Ctrl-R.
+//! The questions of a folder's sessions, for Up and Ctrl-R.
 //!
-//! It is read from the sessions: their questions are in the log, so there is no file of them that would
-//! have to be guarded, or cleaned when a session is deleted. It is read on a thread of its own, so the
-//! prompt waits for nothing. Imported sessions are left out: their words may be anyone's, and what is
-//! called back counts as typed.
+//! They are read from the logs, so there is no separate history file to protect, or to clean when a
+//! session is deleted. They are read on a separate thread, so the prompt does not wait. Imported
+//! sessions are left out: their text may come from anyone, and a recalled question counts as typed.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +13,11 @@ use tokio::sync::oneshot;
 
 use super::past_questions::QUESTION_BYTES_MAX;
 
-/// Sessions that are looked at, the newest first, and entries of each, from its end.
+/// Sessions that are read, the newest first, and entries of each, from its end.
 const SESSIONS_MAX: usize = 100;
 const ENTRIES_MAX: u64 = 500;
 
-/// How long may be spent on it. A slow store is asked for no more than this.
+/// The time limit. A slow store is not read any longer than this.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Reads the questions of a folder's sessions, the oldest first.
@@ -35,7 +34,7 @@ pub(super) fn load(
 fn questions(sessions: &Sessions, workspace: Option<String>) -> Vec<String> {
     let began = Instant::now();
     let filter = Filter { workspace, ..Filter::default() };
-    // Nothing here is worth an error: what cannot be read cannot be called back.
+    // Errors are ignored: what cannot be read cannot be recalled.
     let page = sessions.list(&filter, None, SESSIONS_MAX);
     let mut found: Vec<(Timestamp, String)> = Vec::new();
     for session in page.map(|page| page.sessions).unwrap_or_default() {

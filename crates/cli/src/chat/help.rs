@@ -1,11 +1,11 @@
 //! The commands of the chat: one table for `help`, the menu and completion.
 
-/// What the word after a command is.
+/// The argument of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     /// Nothing.
     Nothing,
-    /// Something that cannot be completed, and may be left out or not.
+    /// Something that cannot be completed, optional or not.
     Text(&'static str),
     /// An agent.
     Agent,
@@ -13,7 +13,7 @@ pub(super) enum Takes {
     Model,
     /// A session.
     Session(&'static str),
-    /// A file that is to be written.
+    /// A file to write.
     NewFile,
 }
 
@@ -41,7 +41,7 @@ const fn command(name: &'static str, takes: Takes, about: &'static str) -> Comma
     Command { name, takes, about }
 }
 
-/// The commands, in the order people meet them.
+/// The commands, in the order people need them.
 pub(super) const COMMANDS: &[Command] = &[
     command("help", Takes::Nothing, "show this help"),
     command("new", Takes::Text("[NAME]"), "start a new session"),
@@ -80,7 +80,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("exit", Takes::Nothing, "save and exit (also `quit`)"),
 ];
 
-/// What `help` says.
+/// The text of `help`.
 pub(super) fn text() -> String {
     let shown = |command: &Command| format!("/{} {}", command.name, command.takes.shown());
     let widest = COMMANDS.iter().map(|command| shown(command).len()).max().unwrap_or(0);

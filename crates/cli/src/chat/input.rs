@@ -1,4 +1,4 @@
-//! Lines as they are typed, edited, or piped.
+//! Input: typed, edited or piped lines.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Read};
@@ -28,20 +28,20 @@ pub(crate) enum Line {
     Key(Key),
     /// Not text.
     NotText,
-    /// More than a line may hold; it was skipped.
+    /// Longer than the limit; it was skipped.
     TooLong,
     /// Standard input failed.
     Failed(String),
 }
 
-/// Where lines arrive. Reading waits on a thread of its own, so that signals are handled meanwhile.
+/// The source of lines. A separate thread reads, so that signals are handled in the meantime.
 pub(crate) struct Input {
     lines: mpsc::Receiver<(Instant, Line)>,
     /// Lines that were read and are for later.
     later: VecDeque<Line>,
     /// Keys that were read and are for later, and when they were pressed.
     keys: VecDeque<(Instant, Key)>,
-    /// What the next line begins with.
+    /// The beginning of the next line.
     begun: Option<Buffer>,
     /// Where lines come from, for what is to be taken for a key.
     sender: mpsc::WeakSender<(Instant, Line)>,
@@ -57,8 +57,7 @@ const AHEAD: usize = 8_192;
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 
 impl Input {
-    /// Starts reading standard input. With `edits`, lines are edited where the terminal is good
-    /// for it.
+    /// Starts reading standard input. With `edits`, lines are edited if the terminal supports it.
     pub(crate) fn start(typed: bool, edits: bool) -> Input {
         let (sender, lines) = mpsc::channel(if typed { AHEAD } else { 1 });
         let keyboard = if typed { Keyboard::start(&sender, edits) } else { None };
@@ -90,8 +89,8 @@ impl Input {
         self.keyboard.as_ref().is_some_and(Keyboard::edits)
     }
 
-    /// Reads all that has been typed, so that a question which is there now is not answered by it.
-    /// False where it does not end.
+    /// Reads everything that has been typed, so that it cannot answer a question that is shown now.
+    /// False if it does not end.
     pub(crate) fn settle(&mut self) -> bool {
         let Some(keyboard) = &mut self.keyboard else { return true };
         let began = Instant::now();
@@ -114,7 +113,7 @@ impl Input {
         }
     }
 
-    /// Has keys read one by one from now on, where lines are edited. Ctrl-C is a signal.
+    /// Reads keys one by one from now on, if lines are edited. Ctrl-C is a signal.
     pub(crate) fn watch(&mut self) {
         self.set_mode(Mode::Keys);
     }
@@ -124,7 +123,7 @@ impl Input {
         self.set_mode(Mode::Prompt);
     }
 
-    /// Has lines read, as every program has them: for a question outside a turn.
+    /// Reads lines, as other programs do: for a question outside a turn.
     pub(crate) fn read_lines(&mut self) {
         self.set_mode(Mode::Lines);
         self.settle();
@@ -142,7 +141,7 @@ impl Input {
         }
     }
 
-    /// Does something with the terminal as it was before the chat took it.
+    /// Runs something with the terminal in its original state.
     pub(crate) fn aside<T>(&mut self, act: impl FnOnce() -> T) -> T {
         let mode = self.keyboard.as_ref().map(Keyboard::mode);
         self.give_away();
@@ -151,7 +150,7 @@ impl Input {
         done
     }
 
-    /// Takes the signal of Ctrl-Z for the key.
+    /// Treats the signal of Ctrl-Z as the key.
     pub(crate) fn catch_stop_signal(&self) -> std::io::Result<()> {
         match &self.keyboard {
             Some(keyboard) if keyboard.edits() => {
@@ -161,9 +160,9 @@ impl Input {
         }
     }
 
-    /// Ends a time in which what is typed is kept for later. It is not lost: its lines come next, and
-    /// the next line that is edited begins with the rest. After someone stopped what went on, nothing
-    /// is sent by itself: the lines go back into the prompt.
+    /// Ends a period in which typed text is kept for later. It is not lost: its lines come next,
+    /// and the next edited line begins with the rest. If the turn was stopped, nothing is sent by
+    /// itself: the lines go back into the prompt.
     pub(crate) fn end_watch(&mut self, mut typed: TypedAhead, stopped: bool) {
         self.settle();
         for (_, key) in self.keys.drain(..) {
@@ -180,14 +179,14 @@ impl Input {
         }
     }
 
-    /// Gives back what was typed and not sent: the next line that is edited begins with it.
+    /// Returns text that was typed and not sent: the next edited line begins with it.
     pub(crate) fn give_back_typed(&mut self, typed: &Typed) {
         let mut begun = Buffer::of_typed(typed);
         begun.append_line(self.begun.take().unwrap_or_default());
         self.begun = Some(begun);
     }
 
-    /// A line that was typed ahead, where one is next.
+    /// A line that was typed ahead, if there is one.
     pub(crate) fn next_ahead(&mut self) -> Option<Typed> {
         match self.later.pop_front()? {
             Line::Ahead(typed) => Some(typed),
@@ -219,7 +218,7 @@ impl Input {
         }
     }
 
-    /// The next key, and when it was pressed; none when there are no more.
+    /// The next key, and when it was pressed; `None` at the end of the input.
     pub(crate) async fn next_key(&mut self) -> Option<(Instant, Key)> {
         if let Some(key) = self.keys.pop_front() {
             return Some(key);
@@ -242,7 +241,7 @@ impl Input {
         self.keyboard.is_some()
     }
 
-    /// Ends the editing of lines, and gives the terminal back as it was.
+    /// Stops editing lines, and restores the terminal.
     pub(crate) fn give_back_terminal(&mut self) {
         if let Some(keyboard) = &mut self.keyboard {
             keyboard.give_back();
@@ -262,8 +261,8 @@ impl Input {
         }
     }
 
-    /// The next line that was typed after a moment: the answer to what was asked then. What was
-    /// typed before it is something else, and comes later.
+    /// The next line that was typed after a point in time: the answer to a question. What was typed
+    /// before is something else, and comes later.
     pub(crate) async fn next_since(&mut self, moment: Instant) -> Option<Line> {
         loop {
             let (typed, line) = self.lines.recv().await?;
@@ -274,7 +273,7 @@ impl Input {
         }
     }
 
-    /// Gives a line back: it comes next.
+    /// Returns a line: it comes next.
     pub(crate) fn give_back(&mut self, line: Line) {
         self.later.push_front(line);
     }

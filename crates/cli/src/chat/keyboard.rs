@@ -1,8 +1,8 @@
-//! What someone types at a terminal: lines, or keys.
+//! Reads the terminal: lines, or keys.
 //!
-//! At the prompt and while a turn is watched, keys are read one by one and not echoed. Otherwise the
-//! terminal is as every program has it, and lines are read as they are. One thread does all of it, so
-//! no key is taken by one that was meant for the other; only it changes how the terminal is read.
+//! At the prompt and while a turn is watched, keys are read one by one and not echoed. Otherwise
+//! the terminal is in its normal mode, and lines are read. One thread does all of it, so that every
+//! key goes to the right reader; only this thread changes the mode of the terminal.
 
 use std::io::{Read, Write, stdout};
 use std::os::unix::net::UnixStream;
@@ -19,14 +19,14 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::input::Line;
 use super::keys::{Key, Keys};
 
-/// How long the thread is waited for at a time while it reads what has been typed.
+/// How long to wait for the thread at a time while it reads what has been typed.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// How long a change to keys is waited for. It takes a moment, unless the chat reads too slowly.
+/// How long to wait for a change to keys. It is quick, unless the chat reads too slowly.
 const MODE_WAIT: Duration = Duration::from_secs(1);
 
-/// How long what follows an escape character may take. A terminal sends a sequence at once; the
-/// network may part it, and a person who presses Esc does not notice this.
+/// How long the rest of an escape sequence may take. A terminal sends a sequence at once; the
+/// network may split it, and a person who presses Esc does not notice the delay.
 const ESCAPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// Switches on bracketed paste and focus reporting.
@@ -38,7 +38,7 @@ const REPORTS_OFF: &[u8] = b"\x1b[?2026l\x1b[?1004l\x1b[?2004l";
 /// How the terminal is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Line by line, as every program has it.
+    /// Line by line, in the terminal's normal mode.
     #[default]
     Lines,
     /// Key by key. Ctrl-C is a signal, which is handled even while the program is busy.
@@ -90,8 +90,8 @@ impl Shared {
 type Lines = Sender<(Instant, Line)>;
 
 impl Keyboard {
-    /// Starts reading the terminal; lines and keys go to `lines`. With `edits` keys can be read one by
-    /// one. Nothing without a terminal.
+    /// Starts reading the terminal; lines and keys go to `lines`. With `edits` keys can be read one
+    /// by one. `None` without a terminal.
     pub(super) fn start(lines: &Lines, edits: bool) -> Option<Keyboard> {
         let before = tcgetattr(rustix::stdio::stdin()).ok()?;
         let (wake, woken) = UnixStream::pair().ok()?;
@@ -114,8 +114,8 @@ impl Keyboard {
         self.edits
     }
 
-    /// Has the terminal read in this way from now on. Changing to lines, or giving it away, is done
-    /// once all that has been typed is read: see [`Keyboard::is_settled`].
+    /// Changes how the terminal is read. A change to lines, or giving the terminal away, is made
+    /// once everything that has been typed is read: see [`Keyboard::is_settled`].
     pub(super) fn set_mode(&mut self, mode: Mode) {
         let mut state = self.shared.state();
         if state.over || !self.edits {
@@ -156,7 +156,7 @@ impl Keyboard {
         self.wake.write_all(b".").ok();
     }
 
-    /// Wants all that has been typed to be read: what comes later was typed later.
+    /// Requests that everything typed so far is read: what comes later was typed later.
     pub(super) fn begin_to_settle(&mut self) {
         let mut state = self.shared.state();
         state.settle = !state.over;
@@ -172,7 +172,7 @@ impl Keyboard {
         settled.is_ok_and(|(_, late)| !late.timed_out())
     }
 
-    /// Ends the reading of keys, and gives the terminal back as it was.
+    /// Stops reading keys, and restores the terminal.
     pub(super) fn give_back(&mut self) {
         let mut state = self.shared.state();
         state.over = true;

@@ -1,17 +1,17 @@
-//! Bytes of a terminal as keys.
+//! Parses bytes of a terminal into keys.
 //!
-//! A terminal sends keys, what is pasted, and answers to questions as one stream of bytes. An escape
-//! character is a key only if nothing follows it; how long to wait for that is for the reader to
-//! decide, see [`Keys::is_undecided`].
+//! A terminal sends keys, pasted text, and responses to queries as one stream of bytes. An escape
+//! character is a key only if nothing follows it; the reader decides how long to wait for that, see
+//! [`Keys::is_undecided`].
 
-/// A key, or what a terminal reports in the same way.
+/// A key, or something that a terminal reports in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// Text, as it was typed.
     Text(String),
     /// What was pasted, with its line feeds.
     Paste(String),
-    /// More was pasted than is taken; all of it is dropped.
+    /// The pasted text is too long; all of it is dropped.
     PasteTooLong,
     /// Bytes that are not UTF-8.
     NotText,
@@ -64,17 +64,17 @@ pub(crate) enum Key {
     Background(u8),
 }
 
-/// What a terminal sends around what is pasted.
+/// The sequences around pasted text.
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 /// Bytes of one paste. As much as a line of input may have.
 const PASTE_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes of a sequence whose end is waited for: more than any that means something here.
+/// Bytes of an unfinished sequence: longer ones have no meaning here.
 const SEQUENCE_BYTES_MAX: usize = 4_096;
 
-/// Understands bytes as they come.
+/// A parser that is fed bytes as they arrive.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     pending: Vec<u8>,
@@ -137,7 +137,7 @@ impl Keys {
         self.pending.drain(..at);
     }
 
-    /// Takes what is pasted up to its end. Only what is new is looked at: a paste may be long.
+    /// Reads pasted text up to its end. Only new bytes are searched, because a paste may be long.
     fn take_paste(&mut self, bytes: &[u8], keys: &mut Vec<Key>) {
         let Some(paste) = &mut self.paste else { return };
         let from = paste.bytes.len().saturating_sub(PASTE_ENDS.len() - 1);
@@ -163,8 +163,8 @@ impl Keys {
         self.take_pending(keys);
     }
 
-    /// Whether the last bytes could be a key, or the beginning of something longer. The end of what
-    /// is pasted is waited for as long as it takes.
+    /// Whether the last bytes could be a key, or the beginning of a longer sequence. The end of a
+    /// paste is waited for as long as necessary.
     pub(super) fn is_undecided(&self) -> bool {
         !self.pending.is_empty() && self.paste.is_none()
     }
@@ -174,7 +174,7 @@ impl Keys {
         self.paste.is_some() || PASTE_BEGINS.starts_with(&self.pending) && self.pending.len() > 1
     }
 
-    /// Nothing more came: an escape character was the key of that name.
+    /// Nothing more arrived: an escape character was the Esc key.
     pub(super) fn decide(&mut self) -> Vec<Key> {
         match std::mem::take(&mut self.pending).as_slice() {
             [0x1b] => vec![Key::Escape],

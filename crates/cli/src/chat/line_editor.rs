@@ -1,9 +1,8 @@
-//! The line that is being typed: what each key does to it, and what is shown below it.
+//! The line editor: what each key does to the line, and what is shown below it.
 //!
-//! Keys come in; the result says what they mean for the caller (a line is sent, the pager is
-//! wanted). What is shown is asked for whenever the screen is drawn, see `prompt_view.rs`. Nothing
-//! here reads a key, writes to a terminal or looks for a file: what can be completed is given by a
-//! [`Candidates`].
+//! Keys go in; the result says what they mean for the caller (send the line, open the pager). The
+//! view is computed when the screen is drawn, see `prompt_view.rs`. Nothing here reads a key,
+//! writes to a terminal or looks up a file: [`Candidates`] provides completions.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -12,40 +11,40 @@ use super::keys::Key;
 use super::menu::{Choice, Menu};
 use super::past_questions::PastQuestions;
 
-/// What a key means beyond the line.
+/// The effect of a key beyond the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Edited {
     /// Nothing.
     Goes,
     /// The line is sent.
     Sent(Typed),
-    /// The line is forgotten: Ctrl-C.
+    /// The line is discarded: Ctrl-C.
     Interrupted,
-    /// There are no more lines: Ctrl-D where nothing was typed.
+    /// End of input: Ctrl-D on an empty line.
     Over,
-    /// The line holds bytes that are not text, and is forgotten.
+    /// The line contains bytes that are not text, and is discarded.
     NotText,
     /// What was pasted is too long.
     PasteTooLong,
-    /// Something is wanted that is not about the line.
+    /// Something that is not about the line.
     Wanted(Key),
 }
 
-/// What can be completed.
+/// Provides completions.
 pub(super) trait Candidates {
-    /// What could follow in a line that is typed up to here. None where nothing is completed.
+    /// Completions for a line that is typed up to here. `None` if nothing is completed.
     fn complete(&self, line: &str) -> Option<Completion>;
 }
 
-/// What could follow.
+/// Completions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Completion {
-    /// Characters before the cursor that a choice takes the place of.
+    /// Characters before the cursor that a choice replaces.
     pub(super) replaces: usize,
     pub(super) choices: Vec<Choice>,
 }
 
-/// What is looked for in what was said before, and the line that was there.
+/// The query of a history search, and the line before it.
 #[derive(Debug)]
 struct Search {
     query: String,
@@ -126,17 +125,17 @@ impl LineEditor {
         true
     }
 
-    /// The menu, as far as one is open.
+    /// The menu, if one is open.
     pub(super) fn menu(&self) -> Option<&Menu> {
         self.menu.as_ref().map(|(menu, _)| menu)
     }
 
-    /// What is looked for, while something is.
+    /// The search, if one is active.
     pub(super) fn searched(&self) -> Option<&str> {
         self.search.as_ref().map(|search| search.query.as_str())
     }
 
-    /// What was asked in other sessions is known now; a search in progress finds it, too.
+    /// The questions of other sessions have been read; a search in progress finds them, too.
     pub(super) fn add_older(&mut self, older: Vec<String>) {
         self.past.add_older(older);
         self.show_matches();
@@ -175,7 +174,8 @@ impl LineEditor {
         }
     }
 
-    /// Opens the menu where there is something to complete. With `tab`, what is certain is put in.
+    /// Opens the menu if there is something to complete. With `tab`, an unambiguous completion is
+    /// inserted.
     fn open_menu(&mut self, candidates: &impl Candidates, tab: bool) {
         self.menu = None;
         let Some(found) = candidates.complete(&self.buffer.line_before()) else { return };
@@ -205,7 +205,7 @@ impl LineEditor {
         self.menu = None;
     }
 
-    /// What a key does while a menu is open; none where that is the same as without one.
+    /// What a key does while a menu is open; `None` if it has no special meaning.
     fn menu_key(&mut self, key: &Key, candidates: &impl Candidates) -> Option<Edited> {
         let (menu, replaces) = self.menu.as_mut()?;
         let replaces = *replaces;
@@ -231,7 +231,7 @@ impl LineEditor {
         Some(Edited::Goes)
     }
 
-    /// What a key does while something is looked for.
+    /// What a key does during a search.
     fn search_key(&mut self, key: &Key, candidates: &impl Candidates) -> Edited {
         let Some(search) = &mut self.search else { return Edited::Goes };
         match key {
@@ -252,7 +252,7 @@ impl LineEditor {
                 return Edited::Goes;
             }
             Key::Focus(_) | Key::Background(_) => return Edited::Wanted(key.clone()),
-            // Any other key takes what was found; it can be changed then.
+            // Any other key accepts the match, which can then be edited.
             key => {
                 let found = self.menu.take().map(|(menu, _)| menu.choice().text.clone());
                 self.buffer = match found {

@@ -1,15 +1,15 @@
-//! A few choices below the line that is typed.
+//! The menu below the line.
 
 /// Something to choose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// What is put into the line.
+    /// The text to insert.
     pub(super) text: String,
     /// What is shown, made visible.
     pub(super) label: String,
-    /// What it is, in a few words.
+    /// Its description.
     pub(super) about: String,
-    /// Whether nothing has to follow: Enter sends the line with it.
+    /// Whether it is complete: Enter sends the line with it.
     pub(super) is_whole: bool,
 }
 
@@ -21,7 +21,7 @@ impl Choice {
     }
 }
 
-/// A menu. Nothing in it is chosen until someone moves in it.
+/// A menu. Nothing in it is selected until someone moves in it.
 #[derive(Debug)]
 pub(super) struct Menu {
     choices: Vec<Choice>,
@@ -49,13 +49,13 @@ impl Menu {
         self.chosen.is_some()
     }
 
-    /// What is chosen; the first where nothing is.
+    /// The selected choice; the first if none is selected.
     pub(super) fn choice(&self) -> &Choice {
         &self.choices[self.chosen.unwrap_or(0)]
     }
 
-    /// At most so many of the choices, around the one that is chosen, and how many there are. Each
-    /// with whether it is the one.
+    /// At most this many of the choices, around the selected one, and how many there are. Each with
+    /// whether it is selected.
     pub(super) fn shown(&self, rows: usize) -> (Vec<(&Choice, bool)>, usize) {
         let at = self.chosen.unwrap_or(0);
         let from = at.saturating_sub(rows.saturating_sub(1)).min(self.choices.len());

@@ -1,16 +1,16 @@
 //! The chat: `rethread` without a command.
 //!
-//! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` says what a line means, `verbs.rs` does
-//! what is not a turn, `past.rs` leaves, compacts and comes back, `once.rs` is `-p`. Who answers, and
-//! with which tools, the host decides; `opening.rs` asks the person where it must. Every message is on
-//! disk before the model is asked, so there is nothing to save on the way.
+//! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` interprets a line, `verbs.rs`
+//! implements commands, `past.rs` exits, compacts and resumes, `once.rs` is `-p`. The host decides
+//! which agent answers, and with which tools; `opening.rs` asks the user if necessary. Every
+//! message is on disk before the model is asked, so there is nothing to save on the way.
 //!
-//! `questions.rs` asks the person. What they see: `say.rs` writes lines, at a terminal and elsewhere. While a turn runs in a
-//! terminal that can do more, `watch.rs` shows it: `turn_view.rs` makes lines of events, `tool_line.rs`
-//! one of each call, `screen.rs` brings them to the terminal, `pager.rs` shows a call in full. What they
-//! type: `keyboard.rs` reads the terminal, `keys.rs` makes keys of bytes, `prompt.rs` a line of keys with
-//! `line_editor.rs` and `prompt_view.rs`; `typed_ahead.rs` is for the time in which a turn runs, and
-//! `input.rs` has all of it in order.
+//! `questions.rs` asks the user. Output: `say.rs` writes lines, at a terminal and elsewhere. While
+//! a turn runs in a capable terminal, `watch.rs` shows it: `turn_view.rs` turns events into lines,
+//! `tool_line.rs` each call into one, `screen.rs` draws them, `pager.rs` shows a call in full.
+//! Input: `keyboard.rs` reads the terminal, `keys.rs` parses keys, `prompt.rs` turns keys into a
+//! line with `line_editor.rs` and `prompt_view.rs`; `typed_ahead.rs` is for keys typed during a
+//! turn, and `input.rs` puts all of it in order.
 
 mod attach;
 mod buffer;
@@ -95,49 +95,49 @@ const SUGGEST_AT: u64 = 70;
 /// How full the window is when the next turn is preceded by a compaction, in percent.
 const COMPACT_AT: u64 = 85;
 
-/// What is said when a turn was ended before the model was done.
+/// The note for a turn that was ended before the model was done.
 const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
 
 /// How a question ends.
 const YES_OR_NO: &str = " (y/n) ";
 
-/// The note for a question that nobody can answer.
+/// The note for a question that cannot be answered.
 const UNANSWERABLE: &str = "(too much input to read an answer from: taken as no)";
 
 /// How often a turn reports that it is still running, if no line on the screen shows it.
 const STILL_WORKING: Duration = Duration::from_secs(10);
 
-/// Bytes of a line a terminal keeps; what is typed beyond is lost before it gets here.
+/// Bytes of a line that a terminal keeps; anything beyond is lost before it gets here.
 pub(super) const TERMINAL_LINE: usize = 4_095;
 
 /// A chat.
 pub(crate) struct Chat {
     cli: Cli,
-    /// What this owner can do, with models.
+    /// The owner's handle, with models.
     handle: Handle,
-    /// Who answers in the session, or would in a new one.
+    /// The runner of the session, or of a new one.
     runner: Runner,
-    /// The agent the person chose; the session's own without it.
+    /// The agent the user chose; otherwise the session's own.
     agent: Option<String>,
-    /// The session; none before the first message.
+    /// The session; `None` before the first message.
     session: Option<SessionId>,
     /// The name the next session gets.
     name: Option<Name>,
-    /// The key that points at the session: this folder's.
+    /// The key of this folder, which points at the session.
     key: Key,
     voice: Voice,
     input: Input,
     editor: LineEditor,
     completions: Completions,
-    /// What was asked in the other sessions of this folder, until it is read.
+    /// The questions of the other sessions of this folder, until they are read.
     older: Option<tokio::sync::oneshot::Receiver<Vec<String>>>,
-    /// What commands of the person's wrote; it goes with the next question.
+    /// The output of the user's commands; it is sent with the next question.
     outputs: Vec<String>,
     /// Pictures that were pasted.
     pasted: attach::Clipboard,
-    /// The terminal was asked what the colours are seen on.
+    /// The terminal was asked for its background colour.
     asked_background: bool,
-    /// Whether the window has the focus, as far as it says so.
+    /// Whether the window has the focus, if the terminal reports it.
     focused: bool,
     signals: Signals,
     /// The window has another size.
@@ -145,23 +145,23 @@ pub(crate) struct Chat {
     /// How full the window was after the last turn, in percent.
     fullness: u64,
     suggested: bool,
-    /// What the last reply read, where the provider counts.
+    /// The cached share of the last request, if the provider reports it.
     last_usage: Option<rethread_core::message::Usage>,
     /// The status line that was shown last.
     status: String,
-    /// What was allowed for the session that the next message starts.
+    /// Permissions for the session that the next message starts.
     unsaid_permissions: SessionPermissions,
-    /// Entries of the session that the person has seen: those of other windows come after them.
+    /// Entries of the session that the user has seen: those of other windows come after them.
     seen: u64,
-    /// The session that `/new` left, until something is said.
+    /// The session that `/new` left, until a message is sent.
     left: Option<SessionId>,
     /// The session that this window left for the one it is in, with `/new`.
     new_after: Option<SessionId>,
-    /// The session that was deleted last, until something else is said.
+    /// The session that was deleted last, until the next message.
     deleted: Option<SessionId>,
     /// The session that was opened, until something is done in it.
     untouched: Option<SessionId>,
-    /// A signal said that it is time to go.
+    /// A signal asked the program to exit.
     terminated: bool,
 }
 
@@ -185,16 +185,16 @@ impl Signals {
 
 /// Why the chat ends.
 enum Leaving {
-    /// The person wants to.
+    /// The user wants to.
     Asked,
-    /// The person wants to, without waiting for a summary.
+    /// The user wants to, without waiting for a summary.
     AtOnce,
-    /// The machine wants us to.
+    /// A signal.
     Told,
 }
 
 impl Leaving {
-    /// Who writes the summary. A model takes its time, which only someone who said `exit` has.
+    /// How to write the summary. Only someone who typed `exit` waits for a model.
     fn how(&self) -> SummaryMethod {
         match self {
             Leaving::Asked => SummaryMethod::Model,
@@ -300,7 +300,7 @@ impl Chat {
         })
     }
 
-    /// Lines in, turns out, until someone leaves.
+    /// Lines in, turns out, until the user leaves.
     async fn talk(&mut self, talk: &Talk) -> Done {
         if !self.greet(talk).await? {
             self.input.give_back_terminal();
@@ -343,7 +343,7 @@ impl Chat {
         }
     }
 
-    /// What a line means: something to say, something to do, a command of the person's own.
+    /// Interprets a line: a message, a command, or a custom command.
     fn meaning(&self, typed: &Typed) -> Result<TypedLine, Error> {
         if let Some(command) = typed.text.strip_prefix('!')
             && typed.begins_by_hand()
@@ -362,7 +362,7 @@ impl Chat {
         }
     }
 
-    /// Runs a command of the person's. Where lines are not edited, pasted text cannot be
+    /// Runs a shell command of the user. If lines are not edited, pasted text cannot be
     /// distinguished from typed text, so they are asked.
     async fn run_agreed(&mut self, command: &str) -> Result<(), Error> {
         let question = format!("Run `{}`?", one_line(command));
@@ -482,7 +482,7 @@ impl Chat {
         }
     }
 
-    /// Waits for something, unless a signal comes first.
+    /// Waits for something, unless a signal arrives first.
     async fn unless_stopped<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -510,7 +510,7 @@ impl Chat {
                 self.fullness
             ));
             self.fullness = 0;
-            // A summary takes its time; what was typed is on disk before it is asked for. The turn
+            // A summary takes a while, so the question is stored before it is requested. The turn
             // repeats it under the same id, wherever the conversation continues.
             if let Some(session) = self.session {
                 let sessions = self.handle.sessions();
@@ -544,7 +544,7 @@ impl Chat {
         }
     }
 
-    /// Asks the last question again; what came of it is left out of what the model sees.
+    /// Asks the last question again; its earlier turn is left out of the context.
     async fn retry(&mut self) -> Result<Option<Leaving>, Error> {
         let nothing =
             || Error::Word { what: "no question to ask again".into(), hint: "say something first" };
@@ -600,7 +600,7 @@ impl Chat {
         Ok(session.id())
     }
 
-    /// The chat is in this session from now on.
+    /// Makes this the session of the chat.
     fn be_in(&mut self, id: SessionId) {
         self.session = Some(id);
         errors::call_it(id, "this session".to_owned());
@@ -613,7 +613,7 @@ impl Chat {
         self.have_seen_all();
     }
 
-    /// Shows who answers, how full the window is and what it cost, where that has changed.
+    /// Shows the agent, how full the window is and the cost, if they have changed.
     fn show_status(&mut self) {
         if self.voice.look != Look::Rich {
             return;
@@ -640,7 +640,7 @@ impl Chat {
         }
     }
 
-    /// Whether someone can be asked about what changes something.
+    /// Whether someone can be asked for permission.
     fn can_ask(&self) -> bool {
         let seen = match self.voice.shown {
             true => stdout().is_terminal(),
@@ -705,7 +705,7 @@ pub(crate) fn is_command(name: &str) -> bool {
     name == "quit" || help::COMMANDS.iter().any(|command| command.name == name)
 }
 
-/// Why a turn failed. One that someone stopped while it waited for another was never sent.
+/// Why a turn failed. A message that was cancelled while it waited for another turn was never sent.
 fn not_sent(error: TurnError, stop: &CancellationToken) -> Error {
     let waited = matches!(
         &error,

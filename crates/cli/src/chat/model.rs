@@ -1,4 +1,4 @@
-//! `/model`: which models can answer here, and another one from now on.
+//! `/model`: lists the models, and switches to another one.
 
 use rethread_agent::host::Decision;
 
@@ -7,7 +7,7 @@ use crate::errors::Error;
 use crate::out::{clean, line, short_count};
 
 impl Chat {
-    /// Lists the models that can be asked here; the one that answers is marked.
+    /// Lists the available models; the current one is marked.
     pub(super) fn list_models(&self) -> Result<(), Error> {
         let current = self.runner.responder.model.id();
         let models = self.handle.host().roster().known_models();
@@ -28,7 +28,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Another model answers from now on, even if the agent names one.
+    /// Switches to another model, even if the agent names one.
     pub(super) fn set_model(&mut self, name: &str) -> Result<(), Error> {
         let roster = self.handle.host().roster();
         let agent = self.runner.responder.agent.name.clone();

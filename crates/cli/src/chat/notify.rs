@@ -1,14 +1,14 @@
-//! Telling someone who looks at another window that a long turn is over.
+//! Notifies a user who looks at another window that a long turn is over.
 
 use std::time::Duration;
 
-/// How long a turn takes before someone is called back to it. Shorter ones are waited for.
+/// The shortest turn with a notification. Users wait for shorter ones.
 const LONG: Duration = Duration::from_secs(10);
 
 /// The text of the notification.
 const TEXT: &str = "rethread: the answer is there";
 
-/// Terminals that know notifications by the number 777, by a variable they set.
+/// Terminals that support OSC 777, by a variable they set.
 const BY_777: [&str; 1] = ["VTE_VERSION"];
 
 /// The same, by how their `TERM` begins.
@@ -20,7 +20,7 @@ pub(super) fn notification(focused: bool, took: Duration) -> Option<String> {
     (!focused && took >= LONG).then(|| written(variable))
 }
 
-/// All terminals that do not know it ignore it; the bell is for those.
+/// Terminals that do not support it ignore it; the bell is for those.
 fn written(variable: impl Fn(&str) -> String) -> String {
     let by_777 = BY_777.iter().any(|name| !variable(name).is_empty())
         || BY_777_NAMES.iter().any(|name| variable("TERM").starts_with(name));

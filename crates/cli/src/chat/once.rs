@@ -19,7 +19,7 @@ use crate::out::{clean, line, note};
 impl Chat {
     /// Asks once and prints the answer.
     pub(super) async fn ask_once(&mut self, talk: &Talk, prompt: &str) -> Done {
-        // Only the answer is printed; what is around it goes to standard error.
+        // Only the answer is printed; everything else goes to standard error.
         self.voice.typed = false;
         self.voice.shown = false;
         self.voice.look = Look::Raw;
@@ -77,7 +77,7 @@ impl Chat {
         })
     }
 
-    /// What is piped in beside the question; nothing at a terminal.
+    /// Piped input; `None` at a terminal.
     async fn piped_input(&mut self) -> Result<String, Error> {
         if self.input.is_typed() || std::io::stdin().is_terminal() {
             return Ok(String::new());
@@ -94,7 +94,7 @@ impl Chat {
         }
     }
 
-    /// Runs a turn and prints what happens, a line of JSON each.
+    /// Runs a turn and prints its events, each as a line of JSON.
     async fn stream_turn(&mut self, id: SessionId, question: Message) -> Result<TurnAnswer, Error> {
         let (events, mut receiver) = Events::channel();
         let target = Target::Session(id);
@@ -150,7 +150,7 @@ impl Chat {
         }
     }
 
-    /// The whole turn, for programs.
+    /// The complete turn, as JSON.
     fn print_turn(&self, id: SessionId, answer: &TurnAnswer) -> Result<(), Error> {
         let session = self.handle.sessions().get(id)?;
         let turn = self.handle.sessions().turn_at(Place { session: id, seq: answer.seq })?;
@@ -166,10 +166,10 @@ impl Chat {
     }
 }
 
-/// How long standard input may be silent before it is said that it is waited for.
+/// How long standard input may be silent before a note says that it is being read.
 const INPUT_SOON: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// A question, with what was piped in as a block of its own.
+/// A question, with the piped input as a separate block.
 fn with_input(question: String, input: String) -> Message {
     if input.trim().is_empty() {
         return Message::user(question);

@@ -1,6 +1,6 @@
-//! Coming into a session: which one, who answers in it, and what the person is asked first.
+//! Opens a session: which one, which agent answers, and what the user is asked first.
 //!
-//! The host decides who answers and with which tools. Where someone has to agree (another agent
+//! The host decides which agent answers, and with which tools. If consent is needed (another agent
 //! would continue, or an imported session wants tools), this asks.
 
 use rethread_agent::host::Decision;
@@ -14,9 +14,8 @@ use crate::last_turns::{self, LastTurns, Shape};
 use crate::out::{clean, plural};
 
 /// The session in which this folder's last chat ended: the one the folder's key points at, which
-/// every chat and `open` moves. Where there is none, the newest session of this folder. Programs
-/// that share a directory of files know no folders: there it is the newest of all, where it is
-/// theirs.
+/// every chat and `open` moves. If there is none, the newest session of this folder. Programs that
+/// share a directory of files have no folders: there it is the newest of all, if it is theirs.
 pub(super) fn last_chat(cli: &Cli) -> Result<Option<Session>, Error> {
     let key = Key::new(format!("project:{}", cli.workspace()?))?;
     if let Some(id) = cli.sessions.resolve(&key)? {
@@ -35,7 +34,7 @@ pub(super) fn last_chat(cli: &Cli) -> Result<Option<Session>, Error> {
 }
 
 impl Chat {
-    /// The chat is in this session from now on, if the person agrees to who answers.
+    /// Makes this the session of the chat, if the user agrees to its agent.
     pub(super) async fn enter(&mut self, id: SessionId) -> Result<(), Error> {
         let thread = self.handle.sessions().thread(id)?;
         self.enter_thread(thread).await
@@ -72,7 +71,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Says so where a session is about another folder than the one in which tools work.
+    /// Warns if a session is about another folder than the one in which tools work.
     fn show_other_folder(&self, session: &Session) {
         let (Some(theirs), Some(ours)) =
             (&session.header.profile.workspace, &self.runner.responder.workspace)
@@ -89,7 +88,7 @@ impl Chat {
         }
     }
 
-    /// Who answers in a session: the agent the person chose, or its own.
+    /// The agent of a session: the one the user chose, or its own.
     pub(super) fn decide(&self, session: &Session) -> Decision {
         match &self.agent {
             Some(agent) => self.handle.decide_as(session, agent),
@@ -97,7 +96,7 @@ impl Chat {
         }
     }
 
-    /// Whether the person agrees that another agent continues.
+    /// Whether the user agrees that another agent continues.
     pub(super) async fn agrees(&mut self, theirs: &str, ours: &str) -> bool {
         let question =
             format!("⚠️ Session created with {}, using {}. Continue?", clean(theirs), clean(ours));
@@ -128,7 +127,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Shows which session is opened, and what was said in it last. The model is not sent this.
+    /// Shows which session was opened, and its last turns. This is not sent to the model.
     pub(super) fn show_opened(&self, thread: &Thread) -> Result<(), Error> {
         if self.voice.quiet {
             return Ok(());
@@ -165,7 +164,7 @@ impl Chat {
         Ok((page.sessions.len() as u64).saturating_sub(1))
     }
 
-    /// Lets what was asked last in a session be called back with the arrow up.
+    /// Makes the last questions of a session available to Up.
     fn let_call_back(&mut self, thread: &Thread) {
         if !self.input.edits() {
             return;

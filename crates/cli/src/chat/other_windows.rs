@@ -1,8 +1,8 @@
 //! A session that is open in another window too.
 //!
 //! Turns of one session run one after the other, also from several windows, and a model sees all of
-//! them. So does the person: what was said elsewhere since they last looked is shown before their
-//! own turn, or after it where it was added while theirs waited.
+//! them. So does the user: new messages from elsewhere are shown before their own turn, or after it
+//! if they were added while theirs waited.
 
 use rethread_core::turn::{TurnPart, turns};
 use rethread_core::{SessionId, StoreError, sessions};
@@ -18,7 +18,7 @@ const TURNS_SHOWN: usize = 3;
 const ENTRIES_MAX: u64 = 1_024;
 
 impl Chat {
-    /// All of the session has been seen now.
+    /// Marks the whole session as seen.
     pub(super) fn have_seen_all(&mut self) {
         // A read error is reported by the verb that needs the entry.
         if let Some(session) = self.session.and_then(|id| self.handle.sessions().get(id).ok()) {
@@ -26,11 +26,11 @@ impl Chat {
         }
     }
 
-    /// Shows what was said in this session in other windows since the person last looked.
+    /// Shows what was added to this session in other windows since the user last looked.
     ///
     /// # Errors
     ///
-    /// Where the session was deleted there: nothing is sent, and the chat is in no session.
+    /// If the session was deleted there: nothing is sent, and the chat is in no session.
     pub(super) fn show_other_windows(&mut self) -> Result<(), Error> {
         let Some(id) = self.session else { return Ok(()) };
         let session = match self.handle.sessions().get(id) {
@@ -49,7 +49,7 @@ impl Chat {
         self.show_added(id, session.tally.entries)
     }
 
-    /// Shows the turns up to an entry that the person has not seen.
+    /// Shows the turns up to an entry that the user has not seen.
     pub(super) fn show_added(&mut self, id: SessionId, end: u64) -> Result<(), Error> {
         let begin = self.seen.max(end.saturating_sub(ENTRIES_MAX));
         self.seen = self.seen.max(end);
@@ -78,8 +78,8 @@ impl Chat {
     }
 }
 
-/// Whether someone said it. A result alone may be that of a call a crash left open, which the own turn
-/// answered.
+/// Whether it is part of a conversation. A result alone may belong to a call that a crash left
+/// open, which the own turn answered.
 fn is_said(part: TurnPart<'_>) -> bool {
     matches!(part, TurnPart::Question(_) | TurnPart::Reply(_))
 }

@@ -1,6 +1,6 @@
-//! The whole of a call and its result, on the other screen.
+//! The pager: calls and their results in full, on the alternate screen.
 //!
-//! Only what is shown is decided here; the caller draws it and reads the keys.
+//! This only decides what is shown; the caller draws it and reads the keys.
 
 use rethread_core::message::Call;
 use rethread_render::terminal::{fit_line, wrap_line};
@@ -16,7 +16,7 @@ use crate::out::{clean, one_line};
 /// Shows calls, one at a time.
 pub(super) struct Pager {
     records: Vec<CallRecord>,
-    /// Which is shown.
+    /// The index of the current call.
     at: usize,
     /// The first line that is shown.
     top: usize,
@@ -26,7 +26,7 @@ pub(super) struct Pager {
     paint: Paint,
 }
 
-/// What a key did.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paging {
     /// It is drawn again.
@@ -49,8 +49,7 @@ impl Pager {
         Some(pager)
     }
 
-    /// Takes over what changed in these calls. A view that is at the end of a command's output
-    /// stays there.
+    /// Updates the calls. A view at the end of a command's output stays there.
     pub(super) fn update(&mut self, records: &[CallRecord]) {
         let shown = self.records[self.at].changes;
         for (index, record) in records.iter().enumerate() {
@@ -69,7 +68,7 @@ impl Pager {
         }
     }
 
-    /// The window has another size now.
+    /// The window was resized.
     pub(super) fn resize(&mut self, columns: usize, rows: usize) {
         (self.columns, self.rows) = (columns, rows);
         self.lay_out();
@@ -162,7 +161,7 @@ impl Pager {
     }
 }
 
-/// What an edit takes out and puts in. Where in the file that was is not known any more.
+/// The text that an edit removes and inserts. Its position in the file is not known any more.
 fn edits(call: &Call) -> Vec<String> {
     let mut lines = Vec::new();
     for (old, new) in tool_line::edits(call) {
@@ -200,7 +199,7 @@ fn arguments(call: &Call) -> Vec<String> {
     lines
 }
 
-/// A text as visible lines. JSON on one line is laid out.
+/// A text as visible lines. JSON on one line is indented.
 fn whole(text: &str) -> Vec<String> {
     let laid_out = match text.starts_with(['{', '[']) {
         true => serde_json::from_str::<Value>(text)

@@ -1,7 +1,7 @@
-//! How the chat's own words look: the label of a speaker, asides, warnings.
+//! The style of the chat's own texts: labels, notes, warnings.
 //!
-//! What is said in a conversation is coloured by the renderer. Both follow the same style: without
-//! colours there is no escape sequence at all.
+//! The conversation is coloured by the renderer. Both use the same style: without colours, no
+//! escape sequence is written.
 
 use rethread_render::terminal::{Colour, Style};
 
@@ -23,12 +23,12 @@ impl Paint {
         }
     }
 
-    /// The name of who speaks.
+    /// The label of a speaker.
     pub(crate) fn speaker(self, text: &str) -> String {
         self.sgr("1;36", text)
     }
 
-    /// What is beside the conversation.
+    /// A note.
     pub(crate) fn dim(self, text: &str) -> String {
         self.sgr("2", text)
     }
@@ -42,17 +42,17 @@ impl Paint {
         self.sgr("7", text)
     }
 
-    /// What went wrong.
+    /// An error.
     pub(crate) fn bad(self, text: &str) -> String {
         self.sgr("31", text)
     }
 
-    /// What should be noticed.
+    /// A warning.
     pub(crate) fn warning(self, text: &str) -> String {
         self.sgr("33", text)
     }
 
-    /// What the person typed.
+    /// Typed text.
     pub(crate) fn you(self, text: &str) -> String {
         self.sgr("1;32", text)
     }

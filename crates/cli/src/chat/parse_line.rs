@@ -1,8 +1,8 @@
-//! What a line means: something to say, or something to do.
+//! Interprets a line: a message, or a command.
 
 use crate::errors::Error;
 
-/// Something to do.
+/// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChatCommand {
     Exit,
@@ -15,7 +15,7 @@ pub(crate) enum ChatCommand {
     Open(Option<String>),
     Agent(Option<String>),
     Model(Option<String>),
-    /// What may be changed: shown, or changed by this.
+    /// Permissions: shown, or changed by this.
     Permissions(Option<String>),
     History {
         all: bool,
@@ -27,7 +27,7 @@ pub(crate) enum ChatCommand {
     Undo,
     Retry,
     Fork(Option<String>),
-    /// The turns of this session, or back to before one.
+    /// The turns of this session, or back to the point before one.
     Rewind(Option<String>),
     Rename(String),
     Delete(Option<String>),
@@ -44,17 +44,17 @@ pub(crate) enum TypedLine {
     Nothing,
     /// Something to do.
     Do(ChatCommand),
-    /// Something for the model.
+    /// A message for the model.
     Text(String),
-    /// A command of the person's, for a shell.
+    /// A shell command.
     Run(String),
 }
 
-/// Understands a line.
+/// Parses a line.
 ///
 /// # Errors
 ///
-/// A command that is not there, or lacks something.
+/// A command that does not exist, or lacks an argument.
 pub(crate) fn understand(line: &str) -> Result<TypedLine, Error> {
     let text = line.trim();
     if text.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) fn understand(line: &str) -> Result<TypedLine, Error> {
         None => (text, None),
     };
     let slash = first.strip_prefix('/');
-    // `/usr/bin/env is missing` is something to say.
+    // `/usr/bin/env is missing` is a message.
     if slash.is_some_and(|name| name.contains('/')) {
         return Ok(TypedLine::Text(text.into()));
     }
@@ -80,7 +80,8 @@ pub(crate) fn understand(line: &str) -> Result<TypedLine, Error> {
         ("exit" | "quit" | "compact" | "sessions" | "help" | "resume", None) => true,
         // One word after it: more would be a sentence.
         ("resume", Some(rest)) => !rest.contains(char::is_whitespace) || rest.ends_with(".md"),
-        // `open src/main.rs` is for the agent: only what can be nothing else is a session.
+        // `open src/main.rs` is for the agent: only something that can be nothing else is a
+        // session.
         ("open", Some(rest)) => is_position_or_id(rest),
         _ => false,
     };

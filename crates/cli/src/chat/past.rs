@@ -1,4 +1,4 @@
-//! Leaving, compacting and coming back: the texts people see.
+//! Exiting, compacting and resuming: the texts that users see.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use crate::commands::stats::tokens_block;
 use crate::errors::{Error, too_short};
 use crate::out::{clean, count, one_line, plural};
 
-/// Said when the transcript is written without a summary.
+/// The note if the transcript is written without a summary.
 const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved but cannot be resumed";
 
-/// Said when the model failed and sentences were picked instead.
+/// The note if the model failed and the summary was extracted.
 const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
 
-/// Said while a summary is made at the end.
+/// The note while a summary is written at the end.
 const SUMMARIZING: &str = "📝 Generating session summary...";
 
-/// How long a summary may take before it says how to go without it.
+/// How long a summary may take before the note says how to skip it.
 const SUMMARY_SOON: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What `--resume` and `resume` found.
@@ -40,14 +40,14 @@ enum Found {
 }
 
 impl Chat {
-    /// Saves what there is to save, and says goodbye.
+    /// Saves what has to be saved, and says goodbye.
     pub(super) async fn leave(&mut self, how: SummaryMethod) -> Result<(), Error> {
-        // Who is not there cannot be kept waiting: only someone at a terminal gets a model's summary.
+        // Only someone at a terminal waits for a model's summary.
         let how = if self.voice.typed { how } else { SummaryMethod::Extract };
         self.leave_unused()?;
         let config = &self.cli.config;
         let saves = config.is_on("features.auto_save") && config.is_on("session.auto_save");
-        // Who only looked at a session leaves it as it was.
+        // Someone who only looked at a session leaves it unchanged.
         let looked = self.session.is_some() && self.session == self.untouched;
         let session = match self.session {
             Some(id) if saves && !looked => Some(self.handle.sessions().get(id)?),
@@ -101,8 +101,8 @@ impl Chat {
         self.tidy()
     }
 
-    /// Writes the summary that the next resume starts from. It may take a model a while, so it says
-    /// for how long, and how to go without it.
+    /// Writes the summary that the next resume starts from. A model may take a while, so it shows
+    /// for how long, and how to skip it.
     async fn summarize_at_exit(&mut self, id: SessionId, how: SummaryMethod) -> Result<(), Error> {
         let runner = self.runner.clone();
         let is_watched = self.voice.look == Look::Rich && self.input.edits();
@@ -132,7 +132,7 @@ impl Chat {
         }
         let made = match made {
             Some(made) => made,
-            // A person who cannot wait gets a summary that needs no waiting.
+            // A user who does not want to wait gets an extracted summary.
             None => runner.summarize(id, SummaryMethod::Extract).await,
         };
         match made {
@@ -148,8 +148,8 @@ impl Chat {
         Ok(())
     }
 
-    /// A session that was resumed and in which nothing was said is put away, so that the one it
-    /// came from is where it was.
+    /// Archives a session that was resumed without any message, so that the original is the current
+    /// one again.
     fn leave_unused(&mut self) -> Result<(), Error> {
         let Some(id) = self.session else { return Ok(()) };
         let session = match self.handle.sessions().get(id) {
@@ -186,8 +186,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Compacts the session because someone wants it. Where that would make the context larger they
-    /// are asked first: a model costs money.
+    /// Compacts the session on request. If that would make the context larger, it asks first,
+    /// because a model costs money.
     pub(super) async fn compact_on_request(&mut self) -> Result<(), Error> {
         if let Some(id) = self.session
             && self.handle.sessions().get(id)?.tally.queries > 0
@@ -249,7 +249,7 @@ impl Chat {
         Ok(false)
     }
 
-    /// The chat is in this session now, and shows what the model said to it.
+    /// Makes this the session of the chat, and shows the model's acknowledgment.
     async fn show_continued(&mut self, on: &Continued) -> Result<(), Error> {
         let agent = self.runner.responder.agent.name.clone();
         self.voice.answer(&agent, &on.acknowledgment)?;
@@ -259,8 +259,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Starts from the summary of an earlier session. Without one the chat starts fresh, or
-    /// continues if something was said in it.
+    /// Starts from the summary of an earlier session. Without one, the chat starts new, or
+    /// continues if it has messages.
     pub(super) async fn resume(&mut self, sel: &str) -> Result<(), Error> {
         self.voice.notice("📋 Loading session...");
         let busy = self.session.is_some();
@@ -341,7 +341,7 @@ impl Chat {
         }
     }
 
-    /// Says why a session cannot be resumed; the current chat continues.
+    /// Reports why a session cannot be resumed; the current chat continues.
     fn cannot_resume(&self, why: &str, busy: bool) {
         let fresh = if busy { "" } else { ", starting fresh" };
         self.voice.notice(format_args!("⚠️ Session can't be resumed ({why}){fresh}"));
@@ -382,7 +382,7 @@ impl Chat {
         ));
     }
 
-    /// A session of another agent continues only if the person agrees.
+    /// A session of another agent continues only if the user agrees.
     async fn may_continue(&mut self, past: &PastSession) -> Result<bool, Error> {
         let mine = self.runner.responder.agent.path.clone();
         let Some(theirs) = past.agent_path.as_ref().filter(|path| **path != mine) else {
@@ -404,13 +404,13 @@ impl Chat {
             Some(Body::Summary(known)) if clean(known.text.trim()) == clean(summary.trim())))
     }
 
-    /// What SEL names: a transcript where it is a file, else a session.
+    /// What SEL refers to: a transcript if it is a file, otherwise a session.
     fn find(&self, sel: &str) -> Result<Found, Error> {
         let path = Path::new(sel);
         let is_path = sel.ends_with(".md") || sel.contains('/');
         if is_path && path.exists() {
             let mut file = self.runner.past_of_file(path).map_err(Error::File)?;
-            // A transcript of a session that is here: its whole log is, too. Text that is not in
+            // A transcript of a session that is in the store: the log is used. Text that is not in
             // the log is untrusted, even if the file names a session.
             if let Ok(id) = self.handle.sessions().select(&file.past.id)
                 && (id.to_string() == file.past.id
@@ -454,7 +454,7 @@ fn kept(turns: usize) -> String {
     }
 }
 
-/// Shows how far a compaction has come.
+/// Shows the progress of a compaction.
 pub(crate) fn show_stage(stage: &Stage, say: impl Fn(String)) {
     match stage {
         Stage::Summarizing => say("📝 Generating session summary...".into()),
@@ -466,7 +466,7 @@ pub(crate) fn show_stage(stage: &Stage, say: impl Fn(String)) {
     }
 }
 
-/// What a compaction did, and how to take it back.
+/// What a compaction did, and how to undo it.
 pub(crate) fn receipt(receipt: &CompactReceipt, undo: &str) -> Vec<String> {
     let on = &receipt.on;
     let saved = match receipt.before {

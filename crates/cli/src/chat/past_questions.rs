@@ -1,12 +1,12 @@
-//! What was asked before and can be called back: in this chat, and in the other sessions of the folder.
+//! Earlier questions that can be recalled: of this chat, and of the other sessions of the folder.
 
 use super::parse_line::{TypedLine, understand};
 use crate::out::clean;
 
-/// Questions that can be called back. More than anyone looks through.
+/// Questions that can be recalled. More than anyone looks through.
 const QUESTIONS_MAX: usize = 2_000;
 
-/// Bytes of a question that can be called back to be edited. More would fill the screen.
+/// Bytes of a question that can be recalled for editing. More would fill the screen.
 pub(super) const QUESTION_BYTES_MAX: usize = 16 << 10;
 
 /// Matches of a search that are listed.
@@ -16,13 +16,14 @@ const MATCHES_MAX: usize = 100;
 #[derive(Debug, Default)]
 pub(super) struct PastQuestions {
     questions: Vec<String>,
-    /// Which is in the line, and what was typed before.
+    /// The one that is in the line, and what was typed before.
     at: Option<(usize, String)>,
 }
 
 impl PastQuestions {
-    /// Adds the newest. What cannot be shown as it is would come back as something else; a command
-    /// without arguments and a single letter are typed sooner than found.
+    /// Adds the newest. A question with invisible characters is left out, because it could not be
+    /// shown as it is; so are single letters and commands without arguments, which are typed faster
+    /// than found.
     pub(super) fn add(&mut self, question: &str) {
         let question = question.trim_end();
         let is_plain = question.len() <= QUESTION_BYTES_MAX && clean(question) == question;
@@ -64,7 +65,7 @@ impl PastQuestions {
         Some(found)
     }
 
-    /// Nothing of it is in the line any more.
+    /// None of them is in the line any more.
     pub(super) fn leave(&mut self) {
         self.at = None;
     }

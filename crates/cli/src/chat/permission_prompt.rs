@@ -1,7 +1,8 @@
-//! The question whether a call may run: what is shown, what can be answered, and what an answer means.
+//! The permission question: what is shown, the possible answers, and their meaning.
 //!
-//! A change to a file is shown as a diff, anything else whole: a part could hide what matters. Nothing
-//! here reads keys or writes to a terminal, so it is the same question in every kind of chat.
+//! A change to a file is shown as a diff, any other call in full: a part could hide what matters.
+//! Nothing here reads keys or writes to a terminal, so the question is the same in every kind of
+//! chat.
 
 use rethread_agent::tool::{Confinement, FileChange};
 use rethread_agent::{PermissionAnswer, PermissionRequest};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::paint::Paint;
 use crate::out::{clean, one_line, plural};
 
-/// Lines of a diff that are shown at once, where the window does not say.
+/// Lines of a diff that are shown at once, if the window has no size.
 pub(super) const DIFF_LINES: usize = 40;
 
 /// The fewest lines of a diff that are shown, in the smallest window.
@@ -25,7 +26,7 @@ const LINES_AROUND: usize = 8;
 /// A question that is on the screen.
 pub(super) struct PermissionPrompt {
     request: PermissionRequest,
-    /// What to do instead comes next.
+    /// What to do instead is typed next.
     instead: bool,
     /// A subagent wants to do it.
     by_subagent: bool,
@@ -33,16 +34,16 @@ pub(super) struct PermissionPrompt {
     folded: bool,
 }
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PromptAnswer {
-    /// The person has decided.
+    /// The user has decided.
     Answer(PermissionAnswer),
-    /// They want to see all of the change.
+    /// They want to see the whole change.
     ShowAll,
-    /// They want to say what to do instead, and do so next.
+    /// They want to say what to do instead, and type it next.
     Instead,
-    /// It is asked again, and this says why.
+    /// The question is repeated, for this reason.
     Again(String),
 }
 
@@ -55,13 +56,13 @@ impl PermissionPrompt {
         &self.request.call
     }
 
-    /// The change it is about, to be shown in full.
+    /// Its change, to be shown in full.
     pub(super) fn change(&self, style: &Style) -> Option<ShownChange> {
         self.request.change.as_ref().map(|change| ShownChange::new(change, style))
     }
 
-    /// What is to be decided, as lines that each end with a line feed. Of a long diff the first
-    /// `diff_lines` are shown.
+    /// The question, as lines that each end with a line feed. Only the first `diff_lines` of a long
+    /// diff are shown.
     pub(super) fn lines(&mut self, style: &Style, diff_lines: usize) -> String {
         let paint = Paint::of(style);
         let mut lines = String::new();
@@ -128,7 +129,7 @@ impl PermissionPrompt {
         format!("y yes · n no{always} · e say what to do instead")
     }
 
-    /// What the line begins with on which the answer is typed.
+    /// The prompt for the answer.
     pub(super) fn question(&self) -> &'static str {
         match (self.instead, &self.request.always) {
             (true, _) => "What to do instead: ",
@@ -137,7 +138,7 @@ impl PermissionPrompt {
         }
     }
 
-    /// What was typed.
+    /// Interprets an answer.
     pub(super) fn read_line(&mut self, line: &str) -> PromptAnswer {
         let text = line.trim();
         if std::mem::take(&mut self.instead) {

@@ -1,7 +1,7 @@
-//! `/permissions` and `/allow`: what the agent may change without asking, and changing that.
+//! `/permissions` and `/allow`: show and change what the agent may change without asking.
 //!
-//! What is changed here holds for this session, in this folder, as long as this program runs. Forks,
-//! imports and other sessions start with what flags and configuration say.
+//! Changes apply to this session, in this folder, as long as this program runs. Forks, imports and
+//! other sessions start with flags and configuration.
 
 use rethread_agent::tool::CHANGING;
 use rethread_agent::{Grant, Permissions, SessionPermissions};
@@ -17,7 +17,7 @@ const HINT: &str = "`/permissions` shows the current settings, and how to change
 enum Change {
     Allow(Grant),
     Revoke(Grant),
-    /// You will be asked before anything is changed.
+    /// Ask before anything is changed.
     Ask,
     /// Nothing may be changed.
     ReadOnly,
@@ -26,7 +26,7 @@ enum Change {
 }
 
 impl Chat {
-    /// Shows what holds, or changes it.
+    /// Shows the permissions, or changes them.
     pub(super) fn permissions(&mut self, change: Option<&str>) -> Result<(), Error> {
         let Some(change) = change else {
             self.show_permissions();
@@ -49,7 +49,7 @@ impl Chat {
         Ok(())
     }
 
-    /// What holds in this session, or will in the one that starts with the next message.
+    /// The permissions of this session, or of the one that starts with the next message.
     fn holding(&self) -> Permissions {
         let responder = &self.runner.responder;
         self.changed_permissions().over(&responder.allow, responder.read_only, self.can_ask())
@@ -89,7 +89,7 @@ impl Chat {
     }
 }
 
-/// What holds, in words.
+/// The permissions, in words.
 fn listed(holding: &Permissions, usual: &[Grant]) -> String {
     if holding.read_only {
         return "Read-only: no tool that changes anything is offered.\n\

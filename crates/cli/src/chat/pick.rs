@@ -1,4 +1,4 @@
-//! The picker in the chat: the terminal, the keys and the store around [`Picker`].
+//! The picker in the chat: connects [`Picker`] with the terminal, the keys and the store.
 
 use rethread_core::{Session, SessionId, sessions};
 use tokio::task::JoinSet;
@@ -14,13 +14,13 @@ use crate::picker::{self, Choice, Picker, PickerAction, Surroundings, TaskResult
 const SHOW_CURSOR: &str = "\x1b[?25h";
 
 impl Chat {
-    /// Whether there can be a picker: it needs a terminal that gives keys and moves its cursor.
+    /// Whether the picker can be used: it needs a terminal with keys and cursor movement.
     pub(super) fn can_pick(&self) -> bool {
         self.voice.look == Look::Rich && self.input.edits()
     }
 
-    /// Begins a chat with the picker, or with the list where there cannot be one. Returns whether
-    /// the chat continues: someone who picks nothing wants to leave.
+    /// Starts a chat with the picker, or with the list if the picker cannot be used. Returns
+    /// whether the chat continues: someone who picks nothing wants to leave.
     pub(super) async fn pick_first(&mut self) -> Result<bool, Error> {
         if self.can_pick() {
             return self.pick().await;
@@ -29,7 +29,7 @@ impl Chat {
         Ok(self.voice.typed)
     }
 
-    /// Lets the person pick a session, and does what they chose. Whether they chose something.
+    /// Lets the user pick a session, and acts on the choice. Returns whether they chose something.
     pub(super) async fn pick(&mut self) -> Result<bool, Error> {
         match self.choose().await? {
             Choice::Close => return Ok(false),
@@ -114,7 +114,7 @@ impl Chat {
         }
     }
 
-    /// Does something with a session that was picked; returns it as it is now.
+    /// Applies a verb to a session that was picked; returns the changed session.
     fn do_picked(&mut self, id: SessionId, verb: &Verb) -> sessions::Result<Session> {
         let sessions = self.handle.sessions();
         Ok(match verb {

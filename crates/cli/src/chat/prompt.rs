@@ -1,8 +1,8 @@
 //! The prompt: keys in, a line out.
 //!
-//! `line_editor.rs` decides what a key does to the line, `prompt_view.rs` what is shown, `screen.rs` how
-//! it gets to the terminal. This joins them, and does what is not about the line: the pager, an
-//! editor, stopping the program.
+//! `line_editor.rs` decides what a key does to the line, `prompt_view.rs` what is shown,
+//! `screen.rs` how it is drawn. This module connects them, and handles everything that is not about
+//! the line: the pager, an editor, suspending the program.
 
 use rethread_render::terminal::{Background, Colour};
 
@@ -20,10 +20,10 @@ use crate::errors::Error;
 /// Asks a terminal for its background colour.
 const ASK_BACKGROUND: &str = "\x1b]11;?\x1b\\";
 
-/// Keys that are taken before the screen is drawn again. What is typed without marks may be long.
+/// Keys that are handled before the screen is drawn again. A paste without markers may be long.
 const KEYS_AT_ONCE: usize = 256;
 
-/// What became of a key.
+/// The result of a key.
 enum Next {
     Goes,
     Sent(Typed),
@@ -62,7 +62,7 @@ impl Chat {
         }
     }
 
-    /// What is done before each prompt, and waited for by none.
+    /// Preparations before each prompt, none of which block.
     fn begin_prompt(&mut self) {
         self.input.prompt();
         let workspace = self.runner.responder.workspace.clone();
@@ -74,8 +74,8 @@ impl Chat {
         }
     }
 
-    /// Asks the terminal what the colours are seen on, where nobody said so. Its answer comes as a key,
-    /// or never.
+    /// Queries the background colour of the terminal, if it is not known. The response arrives as a
+    /// key, or never.
     fn ask_background(&self) {
         let style = self.voice.style();
         let term = std::env::var("TERM").unwrap_or_default();
@@ -86,7 +86,7 @@ impl Chat {
         }
     }
 
-    /// Takes what a terminal reports as if it were a key. Whether it is that.
+    /// Handles what a terminal reports like a key. Returns whether it was that.
     pub(super) fn take_report(&mut self, key: &Key) -> bool {
         match key {
             Key::Focus(focused) => self.focused = *focused,
@@ -150,7 +150,7 @@ impl Chat {
         }
     }
 
-    /// There are no more keys: the terminal is gone, or its input was closed.
+    /// The end of the keys: the terminal is gone, or its input was closed.
     fn keys_ended(&self) -> Leaving {
         use std::io::IsTerminal;
         match std::io::stdin().is_terminal() {
@@ -198,7 +198,7 @@ impl Chat {
         Next::Goes
     }
 
-    /// Does what a key is for that is not about the line.
+    /// Handles a key that is not about the line.
     async fn wanted(&mut self, screen: &mut Screen, key: &Key) -> Next {
         let done = match key {
             Key::Open => {

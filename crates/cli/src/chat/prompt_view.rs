@@ -1,4 +1,4 @@
-//! The prompt as it is seen: the line that is typed, wrapped at the window, and the menu below it.
+//! The view of the prompt: the line, wrapped at the window, and the menu below it.
 
 use rethread_render::terminal::{fit_line, line_width};
 
@@ -8,7 +8,7 @@ use super::menu::Menu;
 use super::paint::Paint;
 use crate::out::{count, one_line, pad};
 
-/// What is before a line, and before what is looked for.
+/// The labels of a line and of a search.
 const PROMPT: &str = "You:";
 const SEARCH: &str = "search:";
 
@@ -25,7 +25,7 @@ pub(super) struct PromptView {
     pub(super) cursor: (usize, usize),
 }
 
-/// The prompt in a window of so many columns and rows.
+/// The prompt in a window of this size.
 pub(super) fn view(
     editor: &LineEditor,
     (columns, rows): (usize, usize),
@@ -54,10 +54,10 @@ pub(super) fn view(
     PromptView { lines, cursor: (cursor.0 - from, cursor.1) }
 }
 
-/// What was sent, as it stays on the screen: whole lines.
+/// A sent line, as it stays on the screen: whole lines.
 pub(super) fn sent(shown: &str, columns: usize, paint: Paint) -> String {
     let (mut lines, _) = lay_out(&Buffer::of(shown), columns.max(2), paint);
-    // There is no cursor that would need a row of its own.
+    // The cursor needs no extra row here.
     if lines.len() > 1 && lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
@@ -115,8 +115,7 @@ fn lay_out(buffer: &Buffer, columns: usize, paint: Paint) -> (Vec<String>, (usiz
     (rows, cursor)
 }
 
-/// Which characters name something that is attached: those of a word that begins with `@` and was
-/// typed.
+/// Which characters name an attachment: those of a word that begins with `@` and was typed.
 fn mentions(glyphs: &[Glyph]) -> Vec<bool> {
     let mut is_in = false;
     let mut after_space = true;

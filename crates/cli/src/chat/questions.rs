@@ -1,5 +1,5 @@
-//! Questions to the person, in a chat whose lines are not watched: yes or no, an answer in words, and
-//! whether a call may run. `watch.rs` asks the last one where a turn is watched.
+//! Questions to the user, in a chat without a live view: yes or no, an answer in words, and
+//! permissions. `watch.rs` asks for permission while a turn is watched.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -16,8 +16,8 @@ use crate::errors::Error;
 use crate::out::{columns, wrapped};
 
 impl Chat {
-    /// Ends a question that is on the line. Returns the moment from which on an answer can have
-    /// been typed, even by a quick reader; none if it cannot be distinguished from the rest.
+    /// Ends a question on the current line. Returns the moment from which an answer can have been
+    /// typed, even by a quick reader; `None` if it cannot be distinguished from other input.
     pub(super) fn ask(&mut self) -> Option<Instant> {
         self.ask_with(YES_OR_NO)
     }
@@ -34,8 +34,7 @@ impl Chat {
         Some(asked)
     }
 
-    /// The line that answers a question which is on the screen, and ends like this. None where nobody
-    /// answers.
+    /// The line that answers a question on the screen, with this ending. `None` if nobody answers.
     pub(super) async fn answered(&mut self, end: &str) -> Option<String> {
         self.input.read_lines();
         let asked = self.ask_with(end)?;
@@ -54,7 +53,7 @@ impl Chat {
     /// Asks a yes-or-no question; the next line answers it.
     pub(super) async fn confirmed(&mut self, question: &str) -> bool {
         self.input.read_lines();
-        // Words stay whole, and the answer is typed on the line on which the question ends.
+        // Words are not split, and the answer is typed on the last line of the question.
         let room = columns().saturating_sub(YES_OR_NO.len() + 1);
         match self.voice.look {
             Look::Raw => self.voice.begin(question),
@@ -79,7 +78,7 @@ impl Chat {
         match line {
             Some(Line::Text(text)) if is_yes(&text) => true,
             Some(Line::Text(text)) if is_no(&text) || self.voice.typed => false,
-            // Piped in, and no answer to this: it is the next thing to be said.
+            // Piped input that is not an answer is the next message.
             Some(line) => {
                 self.input.give_back(line);
                 false
@@ -88,7 +87,7 @@ impl Chat {
         }
     }
 
-    /// Shows what happens in a turn until it is over, and answers its questions.
+    /// Shows the events of a turn until it is over, and asks its questions.
     pub(super) async fn follow(
         &mut self,
         agent: &str,
@@ -132,7 +131,7 @@ impl Chat {
         }
     }
 
-    /// Asks for the answer to a question that is on the screen.
+    /// Asks for the answer to a question on the screen.
     fn asked(&mut self, prompt: PermissionPrompt) -> Option<(Instant, PermissionPrompt)> {
         match self.ask_with(prompt.question()) {
             Some(asked) => Some((asked, prompt)),
@@ -143,7 +142,8 @@ impl Chat {
         }
     }
 
-    /// Takes a line for the answer to a question. Gives the question back where it is asked again.
+    /// Interprets a line as the answer to a question. Returns the question if it has to be
+    /// repeated.
     fn read_answer(
         &mut self,
         mut prompt: PermissionPrompt,

@@ -1,6 +1,7 @@
-//! Turns that are in a log, as they were seen when they ran: for `/history` and for coming back.
+//! Renders turns of a log as they looked when they ran: for `/history` and when a session is
+//! opened.
 //!
-//! They take the same way as a turn that is watched, from events to lines, so that both look alike.
+//! They use the same code as a turn that is watched, from events to lines, so that both look alike.
 //! Nothing here writes to a terminal.
 
 use std::time::Instant;
@@ -19,7 +20,7 @@ use crate::out::{indented, plural, wrapped};
 /// What is said of a call whose result is not in the log.
 const NO_RESULT: &str = "no result: it was interrupted, or is still running";
 
-/// A turn, rendered. `agent` is the name of who answers.
+/// A turn, rendered. `agent` is the name of the agent.
 pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
     let (now, paint) = (Instant::now(), Paint::of(style));
     let mut view = TurnView::new(agent, "", style.clone(), now);
@@ -75,7 +76,7 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
     lines + &view.finish(now)
 }
 
-/// What a person asked, and how much was attached to it.
+/// The user's question, and how much was attached to it.
 fn question(message: &Message, paint: Paint, columns: usize) -> String {
     let attached = match message.blobs().len() as u64 {
         0 => String::new(),

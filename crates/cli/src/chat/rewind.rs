@@ -1,7 +1,7 @@
-//! `/rewind`: the turns of this session, and going back to one.
+//! `/rewind`: lists the turns of this session, and goes back to one.
 //!
-//! The conversation goes back by a fork: the session it came from stays as it is, and `/undo` returns to
-//! it. Files are put back only if the person says so, after they saw what that would undo.
+//! The conversation goes back in a fork: the original session is not changed, and `/undo` returns
+//! to it. Files are restored only if the user agrees, after they saw what that would undo.
 
 use rethread_agent::{DoneSince, PastFile, PastTurn};
 use rethread_core::SessionId;
@@ -15,28 +15,28 @@ use crate::commands::change;
 use crate::errors::Error;
 use crate::out::{ago, clean, fit, one_line, plural};
 
-/// Turns that are listed; older ones can be named by their number.
+/// Turns that are listed; older ones can be selected by their number.
 const TURNS_LISTED: usize = 20;
 
 /// Commands that are listed.
 const COMMANDS_LISTED: usize = 5;
 
-/// Lines of what changed meanwhile that are shown for one file.
+/// Lines that are shown of other changes to one file.
 const DIFF_LINES: usize = 30;
 
 const HINT: &str = "`/rewind` lists the turns of this session";
 
-/// Which files are put back.
+/// Which files are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     All,
-    /// Those that nobody else changed meanwhile.
+    /// Those that nobody else changed in the meantime.
     Untouched,
     None,
 }
 
 impl Chat {
-    /// Lists the turns of this session, or goes back to before one.
+    /// Lists the turns of this session, or goes back to the point before one.
     pub(super) async fn rewind(&mut self, turn: Option<&str>) -> Result<(), Error> {
         let turns = self.runner.past_turns(self.current()?)?;
         let Some(number) = turn else {
@@ -95,8 +95,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Puts files back as they were before a person went back to an earlier turn. Those that someone
-    /// changed since stay as they are.
+    /// Restores files to their state before a `/rewind`. Those that someone changed since are not
+    /// touched.
     pub(super) fn undo_put_back(&self, id: SessionId, files: &[PastFile]) {
         for file in files.iter().filter(|file| !file.is_as_it_was()) {
             match file.changed_meanwhile() {
@@ -120,8 +120,7 @@ impl Chat {
         }
     }
 
-    /// Shows what was done since, and asks which files are to be put back. None: the person thought
-    /// better of it.
+    /// Shows what was done since, and asks which files to restore. `None` if the user cancels.
     async fn which_files(&mut self, done: &DoneSince) -> Option<Which> {
         let changed: Vec<&PastFile> =
             done.files.iter().filter(|file| !file.is_as_it_was()).collect();

@@ -1,8 +1,8 @@
-//! What a person sees and hears of a chat, except while a turn is watched (see `watch.rs`).
+//! The output of a chat, except while a turn is watched (see `watch.rs`).
 //!
-//! At a terminal the conversation is on standard output, with everything around it, rendered and
-//! wrapped at the window. Where the output is not a terminal it holds the answers as they are and
-//! nothing else; what is said around them goes to standard error.
+//! At a terminal the conversation is on standard output, together with all notes, rendered and
+//! wrapped at the window. Otherwise standard output has only the unchanged answers, and notes go to
+//! standard error.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -39,36 +39,36 @@ pub(super) fn is_simple_terminal() -> bool {
     term.is_empty() || SIMPLE.iter().any(|name| name.eq_ignore_ascii_case(&term))
 }
 
-/// How the conversation looks.
+/// The style of the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Text as it comes: for programs, files and `-p`.
+    /// Unchanged text: for programs, files and `-p`.
     Raw,
-    /// Lines that are only ever added, in plain characters: for screen readers and simple terminals.
+    /// Appended lines in plain characters: for screen readers and simple terminals.
     Plain,
     /// Colours, and a few lines at the bottom that change.
     Rich,
 }
 
-/// The voice of the chat.
+/// The output of the chat.
 pub(crate) struct Voice {
     /// Someone types.
     pub(crate) typed: bool,
     /// Someone reads.
     pub(crate) shown: bool,
-    /// Nothing is said beside the answers.
+    /// No notes.
     pub(crate) quiet: bool,
-    /// Answers are not shown as they come; they are printed in another way.
+    /// Answers are not shown as they arrive; they are printed in another way.
     pub(crate) mute: bool,
     pub(crate) look: Look,
-    /// What the colours are seen on, where the terminal said so.
+    /// The background, if the terminal reported it.
     pub(crate) background: Option<Background>,
-    /// Text of the reply is on the line.
+    /// Text of the reply is on the current line.
     open: bool,
     last: char,
     /// The reply, where it is rendered.
     stream: Option<Stream>,
-    /// Calls that are running, and since when.
+    /// Running calls, and their start times.
     running: Vec<(String, Instant)>,
 }
 
@@ -95,7 +95,7 @@ impl Voice {
         }
     }
 
-    /// How text is rendered, in the window as it is now.
+    /// How text is rendered, in the current window.
     pub(crate) fn style(&self) -> Style {
         match self.look {
             Look::Rich => {
@@ -107,7 +107,7 @@ impl Voice {
         }
     }
 
-    /// Says something beside the answers.
+    /// Prints a note.
     pub(crate) fn notice(&self, text: impl std::fmt::Display) {
         if self.quiet {
             return;
@@ -118,14 +118,14 @@ impl Voice {
         }
     }
 
-    /// Shows lines that are rendered, beside the answers.
+    /// Prints rendered lines as a note.
     pub(crate) fn rendered(&self, lines: &[String]) {
         if !self.quiet && !lines.is_empty() {
             self.write(format_args!("{}\n", lines.join("\n")));
         }
     }
 
-    /// Writes beside the answers. What cannot be shown is lost; the conversation continues.
+    /// Writes a note. If it cannot be shown, the conversation continues.
     fn write(&self, text: std::fmt::Arguments<'_>) {
         let written = match self.shown {
             true => {
@@ -146,14 +146,14 @@ impl Voice {
         };
     }
 
-    /// Says something and stays on the line.
+    /// Prints a note without a line end.
     pub(crate) fn begin(&self, text: &str) {
         if !self.quiet {
             self.write(format_args!("{text}"));
         }
     }
 
-    /// Asks for the next line.
+    /// Prints the prompt for the next line.
     pub(crate) fn prompt(&self) {
         if self.typed {
             self.begin("\x1b[1;32mYou:\x1b[0m ");
@@ -191,7 +191,7 @@ impl Voice {
         Ok(())
     }
 
-    /// The answer is complete, or something else is to be said.
+    /// Ends an answer, or makes room for something else.
     pub(crate) fn close(&mut self) -> Result<(), Error> {
         if let Some(mut stream) = self.stream.take() {
             print(&format!("{}\n", stream.finish()))?;
@@ -209,7 +209,7 @@ impl Voice {
         Ok(())
     }
 
-    /// Shows what happens in a turn. Questions are not answered here.
+    /// Shows an event of a turn. Questions are not answered here.
     pub(crate) fn event(&mut self, agent: &str, event: &Event) -> Result<(), Error> {
         match event {
             Event::Text(text) => return self.answer(agent, text),

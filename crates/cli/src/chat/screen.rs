@@ -1,28 +1,28 @@
 //! The terminal's main screen while a turn runs.
 //!
-//! It is only ever added to: what is finished is written once, scrolls away and is the terminal's from
-//! then on. Below it a small live region (the open block, one line about what is happening, what is
-//! typed ahead) is drawn again when it changes, in a synchronized update. It never gets higher than
-//! the window, so nothing that scrolled away is ever touched.
+//! It is append-only: finished lines are written once and scroll away. Below them a small live
+//! region (the open block, a status line, typed-ahead text) is redrawn when it changes, in a
+//! synchronized update. It never gets higher than the window, so nothing that scrolled away is ever
+//! touched.
 //!
-//! What happens to the live region when the window gets narrower depends on the terminal: some wrap
-//! the lines that are too long now, some cut them. A terminal that is not known is taken for one that
-//! cuts: a piece of an old live region may stay visible then, but nothing that was said is erased.
+//! What happens to the live region when the window gets narrower depends on the terminal: some
+//! rewrap lines that are too long, some cut them. An unknown terminal is assumed to cut: a piece of
+//! an old live region may stay visible then, but nothing of the conversation is erased.
 
 use std::io::{self, Write};
 
 use rethread_render::terminal::{fit_line, line_width};
 
-/// Begins and ends a synchronized update: a terminal that knows it shows all of it at once.
+/// Begins and ends a synchronized update: a terminal that supports it shows all of it at once.
 const UPDATE: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
 
-/// The other screen, for the pager.
+/// The alternate screen, for the pager.
 const OTHER: (&str, &str) = ("\x1b[?1049h", "\x1b[?1049l");
 
 /// Columns and lines of a window that does not say how many it has, such as a serial line.
 const SIZE: (usize, usize) = (80, 24);
 
-/// Terminals that wrap lines again when the window gets narrower, by a variable they set.
+/// Terminals that rewrap lines when the window gets narrower, by a variable they set.
 const REFLOWING: [&str; 7] = [
     "VTE_VERSION",
     "KITTY_WINDOW_ID",
@@ -60,7 +60,7 @@ pub(super) struct Screen {
     down: usize,
     /// The window changed since the live region was drawn.
     stale: bool,
-    /// The other screen is shown.
+    /// The alternate screen is active.
     is_other: bool,
 }
 
@@ -84,7 +84,7 @@ impl Screen {
         }
     }
 
-    /// Ends a time in which there is a live region: it goes, and the cursor is at the start of a line.
+    /// Removes the live region; the cursor is at the start of a line.
     pub(super) fn end(&mut self, done: &str) -> io::Result<()> {
         self.frame(done, Vec::new(), None).map_or(Ok(()), |frame| write(&frame))
     }
@@ -105,7 +105,7 @@ impl Screen {
         write("\x1b[H\x1b[2J")
     }
 
-    /// Does something while the terminal shows nothing of this.
+    /// Runs something while the live region is hidden.
     pub(super) fn aside<T>(&mut self, act: impl FnOnce() -> T) -> io::Result<T> {
         let is_other = self.is_other;
         if is_other {
@@ -146,7 +146,7 @@ impl Screen {
         write(if shown { OTHER.0 } else { OTHER.1 })
     }
 
-    /// The window may have another size now. Whether it has.
+    /// Checks whether the window was resized.
     pub(super) fn resized(&mut self) -> bool {
         let (columns, rows) = size();
         self.resize(columns, rows)
@@ -169,7 +169,7 @@ impl Screen {
         true
     }
 
-    /// The bytes that bring the screen from what it shows to this; none if that is the same.
+    /// The bytes that update the screen to this; empty if nothing changed.
     fn frame(
         &mut self,
         done: &str,

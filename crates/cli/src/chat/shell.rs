@@ -1,7 +1,7 @@
-//! `!command`: a command of the person's own, whose output goes with the next question.
+//! `!command`: runs a command of the user, whose output is sent with the next question.
 //!
-//! It runs as in their shell: in this folder, with their environment, unconfined. Its lines are shown
-//! as they come. It has no terminal to read from; Esc ends it, and a second time kills it.
+//! It runs as in their shell: in this folder, with their environment, not confined. Its lines are
+//! shown as they arrive. It has no terminal input; Esc ends it, and pressed again kills it.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -27,14 +27,14 @@ use crate::out::{count, one_line, wrapped};
 /// Bytes of output that the model gets: of its beginning, and of its end.
 const KEPT_BYTES: usize = 32 << 10;
 
-/// How long output is waited for after the command is over. What it left running may hold the pipe
-/// for ever.
+/// How long to wait for output after the command is over. A leftover process may keep the pipe open
+/// forever.
 const OUTPUT_WAIT: Duration = Duration::from_secs(1);
 
-/// How often the time is looked at.
+/// How often the elapsed time is updated.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Pieces of output that are read ahead; the command waits then.
+/// Pieces of output that are read ahead; then the command waits.
 const PIECES: usize = 64;
 
 /// What happens to a command.
@@ -60,7 +60,7 @@ impl Kept {
         self.tail.drain(..self.tail.len().saturating_sub(KEPT_BYTES));
     }
 
-    /// What is kept, and a line where something is missing.
+    /// What is kept, with a note where something is missing.
     fn text(&self) -> String {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         let left_out = self.bytes - (self.head.len() + tail.len()) as u64;
@@ -76,7 +76,7 @@ impl Kept {
 }
 
 impl Chat {
-    /// Runs a command, shows what it writes, and keeps that for the next question.
+    /// Runs a command, shows its output, and keeps it for the next question.
     pub(super) async fn run_own(&mut self, command: &str) -> Result<(), Error> {
         let is_rich = self.voice.look == Look::Rich && self.input.edits();
         let paint = Paint::of(&self.voice.style());
@@ -199,7 +199,7 @@ fn watch_end(mut child: Child, sender: mpsc::Sender<ChildEvent>) {
     std::thread::spawn(move || drop(sender.blocking_send(ChildEvent::Ended(child.wait()))));
 }
 
-/// Ends a command and what it started; the second time at once.
+/// Ends a command and its children; the second time at once.
 fn end(group: Pid, again: bool) {
     let signal = if again { Signal::KILL } else { Signal::TERM };
     kill_process_group(group, signal).ok();

@@ -1,6 +1,6 @@
-//! The line above the prompt: who answers, how full the window is, what it cost, and where.
+//! The line above the prompt: agent, model, how full the window is, cost, and folder.
 //!
-//! It fits the window by dropping parts, the least important first.
+//! It is fitted to the window by dropping parts, the least important first.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub(super) struct Status {
     /// How full the window is, in percent, and how many tokens it has.
     pub(super) full: u64,
     pub(super) window: u64,
-    /// What the last reply read, where the provider counts.
+    /// The cached share of the last request, if the provider reports it.
     pub(super) last: Option<Usage>,
     pub(super) dollars: Option<f64>,
     pub(super) folder: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// The line, in so many columns.
+    /// The line, in this many columns.
     pub(super) fn line(&self, columns: usize) -> String {
         // In the order they are shown; the larger the number, the sooner it is dropped.
         let cached = self.last.map(|usage| cached(&usage)).filter(|share| *share > 0);
@@ -58,12 +58,12 @@ impl Status {
     }
 }
 
-/// A window in a few characters: `200K`, `8.2K`, `1M`.
+/// A window size in a few characters: `200K`, `8.2K`, `1M`.
 fn round(tokens: u64) -> String {
     short_count(tokens).replace(".0", "")
 }
 
-/// What a session cost so far, where a price is known.
+/// The cost of a session so far, if a price is known.
 pub(super) fn dollars(usage: &UsageByModel, models: &Models) -> Option<f64> {
     let costs = usage
         .iter()
@@ -80,7 +80,7 @@ pub(crate) fn folder(path: &Path, home: Option<&Path>) -> String {
     }
 }
 
-/// The branch of git's that a folder is on; none outside a repository, or between branches.
+/// The git branch of a folder; `None` outside a repository, or on a detached head.
 pub(super) fn branch(folder: &Path) -> Option<String> {
     let git = folder.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())?;
     let git = match git.is_dir() {

@@ -1,7 +1,7 @@
-//! Stopping the program until someone continues it: Ctrl-Z, and its signal.
+//! Suspends the program: Ctrl-Z, and its signal.
 //!
 //! While keys are read one by one Ctrl-Z is a key, and the signal (`kill -TSTP`, or a shell's
-//! `suspend`) is taken for that key, so that the terminal is given back before the program stops.
+//! `suspend`) is treated as that key, so that the terminal is restored before the program stops.
 
 use rustix::process::{
     Pid, Signal, getpgid, getpid, getppid, getsid, kill_current_process_group, kill_process,
@@ -18,8 +18,8 @@ use super::keys::Key;
 /// Processes between this one and the shell that are looked at.
 const PARENTS_MAX: usize = 16;
 
-/// Stops this program and those it was started with. Returns when it continues; at once where nobody
-/// could continue it.
+/// Suspends this program and those it was started with. Returns when it continues; at once if
+/// nobody could continue it.
 pub(super) fn stop() -> bool {
     let can = can_be_continued();
     if can {
@@ -44,8 +44,8 @@ pub(super) fn catch(mode: ModeWatch, lines: WeakSender<(Instant, Line)>) -> std:
     Ok(())
 }
 
-/// Whether a shell is there that controls this program as a job. Without one it would stay stopped
-/// for ever: a terminal that was opened for it alone has none.
+/// Whether there is a shell that controls this program as a job. Without one it would stay
+/// suspended forever: a terminal that was opened only for it has none.
 fn can_be_continued() -> bool {
     let (Ok(group), Ok(session)) = (getpgid(None), getsid(None)) else { return false };
     let mut parent = getppid();

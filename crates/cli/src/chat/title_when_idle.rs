@@ -1,4 +1,4 @@
-//! A better title, while the person thinks.
+//! Lets a model write a better title while the user is idle.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Chat;
 /// How long nobody must have typed anything before a model is asked for a title.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// A title that is being written. It is given up when this is dropped.
+/// A title that is being written. Dropping this cancels it.
 pub(super) struct Titling(Option<JoinHandle<()>>);
 
 impl Drop for Titling {
@@ -21,8 +21,8 @@ impl Drop for Titling {
 }
 
 impl Chat {
-    /// Asks the model for a title once the chat is idle, where the session needs one. Nothing waits
-    /// for it, and what it fails with is nobody's concern: the session has a title without it.
+    /// Asks the model for a title once the chat is idle, if the session needs one. Nothing waits
+    /// for it, and errors are ignored: the session has a title without it.
     pub(super) fn title_when_idle(&self) -> Titling {
         let wanted = self.cli.config.is_on("session.titles") && self.voice.typed;
         let Some(id) = self.session.filter(|_| wanted) else { return Titling(None) };

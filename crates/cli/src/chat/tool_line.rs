@@ -1,7 +1,8 @@
-//! A tool call on one line: what it does, and what came of it.
+//! A tool call on one line: what it does, and its result.
 //!
-//! `read src/limit.rs 1–40`, `grep RateLimiter · 3 matches`, `run cargo test · exit 0 · 12 s`. What a
-//! model or a tool wrote is made visible here; the lines hold no escape sequence and are not cut.
+//! `read src/limit.rs 1–40`, `grep RateLimiter · 3 matches`, `run cargo test · exit 0 · 12 s`. Text
+//! of a model or a tool is made visible here; the lines contain no escape sequences and are not
+//! cut.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::out::{clean, count, one_line, plural};
 
-/// Columns of an argument. The line is cut at the window; this keeps the outcome on it.
+/// Columns of an argument. The line is cut at the window; this keeps the result on it.
 const ARGUMENT_COLUMNS: usize = 60;
 
 /// Steps of a `todo` list that are shown.
@@ -94,7 +95,7 @@ fn readable_glob(pattern: &str) -> String {
     short(&shown)
 }
 
-/// What came of a call: `3 matches`, `exit 0`, `12 s`.
+/// The result of a call: `3 matches`, `exit 0`, `12 s`.
 pub(super) fn outcome(call: &Call, success: bool, text: &str, took: Duration) -> Vec<String> {
     let mut parts = Vec::new();
     match success {
@@ -107,7 +108,7 @@ pub(super) fn outcome(call: &Call, success: bool, text: &str, took: Duration) ->
     parts
 }
 
-/// The whole line: what, and what came of it.
+/// The whole line: the call, and its result.
 pub(super) fn line(call: &Call, success: bool, text: &str, took: Duration) -> String {
     let mut parts = vec![what(call)];
     parts.extend(outcome(call, success, text, took));
@@ -129,7 +130,7 @@ pub(crate) fn lasted(took: Duration) -> String {
     }
 }
 
-/// What a call found or did, where that can be said in a word.
+/// The result in a word, if possible.
 fn found(call: &Call, text: &str) -> Option<String> {
     let listed = |name: &str, one: &str| {
         let answer: Map<String, Value> = serde_json::from_str(text).ok()?;
@@ -192,7 +193,7 @@ pub(super) fn details(call: &Call) -> Vec<String> {
     items.iter().take(TODO_LINES).map(line).collect()
 }
 
-/// What an `edit_file` takes out and puts in, edit by edit, as the call says it.
+/// The text that an `edit_file` removes and inserts, edit by edit, according to the call.
 pub(super) fn edits(call: &Call) -> Vec<(String, String)> {
     if call.name != "edit_file" {
         return Vec::new();
@@ -208,7 +209,7 @@ pub(super) fn edits(call: &Call) -> Vec<(String, String)> {
     }
 }
 
-/// How many lines an edit adds and removes, as far as the call says it.
+/// How many lines an edit adds and removes, according to the call.
 fn changed(call: &Call) -> Option<String> {
     let input = input(call);
     if call.name == "write_file" {
@@ -227,7 +228,7 @@ fn changed(call: &Call) -> Option<String> {
     Some(format!("+{} −{}", count(added as u64), count(removed as u64)))
 }
 
-/// The line of a failure that says why. What a command wrote comes before it.
+/// The line of a failure with the reason. A command's output comes before it.
 fn reason(text: &str) -> String {
     // The model reads "the user declined"; here the reader is that user.
     if let Some(said) = text.strip_prefix(DECLINED) {
@@ -243,8 +244,8 @@ fn reason(text: &str) -> String {
     }
 }
 
-/// A pattern for people. One that is made of groups for a machine is shown as the words it looks for;
-/// the pager has all of it.
+/// A pattern for people. A machine-made alternation is shown as the words it searches for; the
+/// pager has all of it.
 fn readable_pattern(pattern: &str) -> String {
     if !pattern.contains("(?") {
         return pattern.to_owned();

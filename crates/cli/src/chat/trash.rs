@@ -8,7 +8,7 @@ use crate::commands::change::shown;
 use crate::errors::Error;
 
 impl Chat {
-    /// Moves a session to the trash: the one the chat is in, or another.
+    /// Moves a session to the trash: the current one, or another.
     pub(super) fn delete(&mut self, sel: Option<&str>) -> Result<(), Error> {
         let id = match sel {
             Some(sel) => self.select(sel)?,
@@ -31,7 +31,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Brings back the session that was just deleted. Where the chat is in none, it is in this one.
+    /// Restores the session that was just deleted. If the chat is in none, it continues in this
+    /// one.
     pub(super) async fn undelete(&mut self, id: SessionId) -> Result<(), Error> {
         let name = shown(&self.handle.call(|sessions| sessions.restore_from_trash(id))?);
         if self.session.is_none() {

@@ -1,9 +1,8 @@
-//! A turn as it is seen: from events to lines.
+//! The view of a turn: turns events into lines.
 //!
-//! Events come in; lines that are finished come out, once. What may still change is a few lines that
-//! are asked for whenever the screen is drawn: the open block of the reply, a line for each tool that
-//! is running, and one line that says what is happening, for how long, and how to stop it. Nothing here
-//! writes to a terminal or looks at a clock.
+//! Events go in; finished lines come out, once. A few lines may still change, and are computed
+//! whenever the screen is drawn: the open block of the reply, a line for each running tool, and the
+//! status line. Nothing here writes to a terminal or reads a clock.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use super::permission_prompt::{PermissionPrompt, ShownChange, diff_lines};
 use super::tool_line::{self, lasted};
 use crate::out::{clean, count, one_line, plural};
 
-/// Calls that get a line of their own; those that follow at once and only look are counted.
+/// Calls with a line of their own; further read-only calls right after them are only counted.
 const CALLS_SHOWN: usize = 5;
 
 /// Lines of a running command's output: its first, and its latest.
@@ -32,7 +31,7 @@ const INDENT: (&str, &str) = ("  ", "    ");
 /// Bytes of a running command's output that the pager shows: the latest. Its result has the rest.
 const PARTIAL_BYTES_MAX: usize = 256 << 10;
 
-/// A call and what came of it, for the pager.
+/// A call and its result, for the pager.
 #[derive(Clone, Debug)]
 pub(super) struct CallRecord {
     pub(super) call: Call,
@@ -40,9 +39,9 @@ pub(super) struct CallRecord {
     pub(super) result: Option<(bool, String)>,
     /// What it wrote so far, while it runs.
     pub(super) partial: String,
-    /// How often it changed, so that a copy knows when it is old.
+    /// The number of its changes, so that a copy knows when it is out of date.
     pub(super) changes: u64,
-    /// What it does to a file, where someone was asked about it.
+    /// Its change to a file, if someone was asked about it.
     pub(super) change: Option<ShownChange>,
 }
 
@@ -55,7 +54,7 @@ impl CallRecord {
     fn push(&mut self, text: &str) {
         self.partial.push_str(text);
         let too_many = self.partial.len().saturating_sub(PARTIAL_BYTES_MAX);
-        // Not at every byte: what is in front has to be moved.
+        // Not at every byte, because the rest has to be moved.
         if too_many > PARTIAL_BYTES_MAX / 4 {
             self.partial.drain(..self.partial.ceil_char_boundary(too_many));
         }
@@ -85,7 +84,7 @@ enum Last {
     Note,
 }
 
-/// What is happening.
+/// The current activity.
 #[derive(Clone, Debug)]
 enum Doing {
     Asking,
@@ -114,7 +113,7 @@ pub(super) struct TurnView {
     stream: Stream,
     doing: Doing,
     since: Instant,
-    /// What the model thinks, since when, and how many words of it.
+    /// The model's thinking, since when, and how many words.
     thought: String,
     running: Vec<RunningCall>,
     /// Calls in a row that have their line, and those that are only counted.
@@ -150,19 +149,19 @@ impl TurnView {
         self.stream.resize(columns);
     }
 
-    /// Someone wants it to stop.
+    /// The user wants to stop it.
     pub(super) fn stopping(&mut self, now: Instant) {
         self.change(Doing::Stopping, now);
     }
 
-    /// A call begins now: until here a person was asked about it.
+    /// A call starts now: until here the user was asked about it.
     pub(super) fn restart(&mut self, id: &str, now: Instant) {
         if let Some(running) = self.running.iter_mut().find(|running| running.call.id == id) {
             running.since = now;
         }
     }
 
-    /// Something happens. Returns the lines that are finished by it.
+    /// Handles an event. Returns the lines that are finished by it.
     pub(super) fn event(&mut self, event: &Event, now: Instant) -> String {
         match event {
             Event::Text(text) => self.text(text, now),
@@ -225,7 +224,7 @@ impl TurnView {
         }
     }
 
-    /// A question, in a window of so many rows. Returns its lines.
+    /// Shows a question, in a window with this many rows. Returns its lines.
     pub(super) fn ask(
         &mut self,
         prompt: &mut PermissionPrompt,
@@ -245,7 +244,7 @@ impl TurnView {
         self.close(now) + &self.written(Last::Note, &lines)
     }
 
-    /// The lines that may still change, at most `rows` of the reply's and what is happening.
+    /// The lines that may still change: at most `rows` of the reply, and the status line.
     pub(super) fn live(&self, now: Instant, rows: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let open = self.stream.open();
@@ -269,7 +268,7 @@ impl TurnView {
         lines
     }
 
-    /// The turn is over: what is left of it.
+    /// Ends the turn: returns the rest.
     pub(super) fn finish(&mut self, now: Instant) -> String {
         let mut done = self.close(now);
         if self.last != Last::Beginning {
@@ -278,7 +277,7 @@ impl TurnView {
         done
     }
 
-    /// One line: what is happening, for how long, how to stop it.
+    /// The status line: the activity, its duration, and how to stop it.
     fn happening(&self, now: Instant) -> String {
         let stopping = matches!(self.doing, Doing::Stopping);
         let (what, since) = match (self.running.as_slice(), &self.doing) {
@@ -417,7 +416,7 @@ impl TurnView {
         (self.doing, self.since) = (doing, now);
     }
 
-    /// Everything that is open ends here.
+    /// Finishes everything that is open.
     fn close(&mut self, now: Instant) -> String {
         self.close_thought(now) + &self.close_text() + &self.close_calls()
     }
@@ -427,7 +426,7 @@ impl TurnView {
         self.written(Last::Text, &rest)
     }
 
-    /// Folds what the model thought to one line.
+    /// Folds the model's thinking to one line.
     fn close_thought(&mut self, now: Instant) -> String {
         let thought = std::mem::take(&mut self.thought);
         if thought.trim().is_empty() {
@@ -485,7 +484,7 @@ impl TurnView {
     }
 }
 
-/// What is happening and for how long, on one line that says how to stop it.
+/// The activity and its duration, on one line that says how to stop it.
 pub(super) fn happening(
     what: &str,
     took: Duration,

@@ -1,9 +1,9 @@
-//! What is typed while a turn runs: lines for later, and the beginning of one.
+//! Text that is typed while a turn runs: lines for later, and the beginning of one.
 
 use super::buffer::{Buffer, Typed};
 use super::keys::Key;
 
-/// Lines that may wait. People type a few; more than this is an unmarked paste.
+/// Lines that may be queued. People type a few; more than this is a paste without markers.
 const LINES_MAX: usize = 1_000;
 
 /// What was typed ahead.
@@ -16,7 +16,7 @@ pub(super) struct TypedAhead {
 }
 
 impl TypedAhead {
-    /// Takes a key. Whether it was one for this.
+    /// Handles a key. Returns whether it was one for this.
     pub(super) fn key(&mut self, key: &Key) -> bool {
         match key {
             Key::Text(text) => self.part.insert(text),

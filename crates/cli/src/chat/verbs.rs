@@ -1,4 +1,4 @@
-//! What can be done in a chat beside talking.
+//! The commands of the chat.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::errors::Error;
 use crate::out::{clean, columns, count, line, note, plural};
 
 impl Chat {
-    /// Does what was typed.
+    /// Runs a command.
     pub(super) async fn run_command(&mut self, word: ChatCommand) -> Result<(), Error> {
         match word {
             // These need more than a verb.
@@ -91,7 +91,7 @@ impl Chat {
         self.page(records).await
     }
 
-    /// Shows what the model thought in the last turn.
+    /// Shows the model's thinking in the last turn.
     fn show_thinking(&mut self) -> Result<(), Error> {
         let turn = self.last_turn()?;
         let replies = turn.iter().flat_map(Turn::parts).filter_map(|part| match part {
@@ -147,7 +147,7 @@ impl Chat {
         Ok(Some(sessions.turn_at(Place { session: id, seq })?))
     }
 
-    /// The session, for what needs one.
+    /// The session, for commands that need one.
     pub(super) fn current(&self) -> Result<SessionId, Error> {
         self.session.ok_or_else(|| Error::Word {
             what: "this chat has no messages yet".into(),
@@ -155,7 +155,7 @@ impl Chat {
         })
     }
 
-    /// The session SEL names; 1 is the newest of those the chat is not in.
+    /// The session that SEL selects; 1 is the newest of the others.
     pub(super) fn select(&self, sel: &str) -> Result<SessionId, sessions::Error> {
         self.handle.sessions().select_beside(sel, self.session)
     }
@@ -175,7 +175,7 @@ impl Chat {
         Ok(())
     }
 
-    /// The list, for someone who wants to resume and cannot pick.
+    /// The list, for someone who wants to resume and cannot use the picker.
     pub(super) fn list_to_resume(&self) -> Result<(), Error> {
         self.sessions()?;
         note("`resume 1` starts from the summary of the first; so do names, ids and .md files");
@@ -186,7 +186,7 @@ impl Chat {
         self.open_id(self.select(sel)?).await
     }
 
-    /// Continues a session, all of it.
+    /// Continues a session with its whole history.
     pub(super) async fn open_id(&mut self, id: SessionId) -> Result<(), Error> {
         let thread = self.handle.sessions().thread(id)?;
         // Its own agent answers, where it is here.
@@ -207,7 +207,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Another agent answers from now on; the session says so.
+    /// Switches to another agent, and records it in the session.
     fn set_agent(&mut self, name: &str) -> Result<(), Error> {
         // The usual error of a model that cannot be asked says what to do about it.
         self.handle.host().roster().connect(name)?;
@@ -221,13 +221,13 @@ impl Chat {
         Ok(())
     }
 
-    /// How contexts are shaped, and for which model.
+    /// The policy and the model of contexts.
     fn shape(&self) -> (Policy, Model) {
         let responder = &self.runner.responder;
         (responder.policy.clone(), responder.model.clone())
     }
 
-    /// What fills the context window; into a pipe, what the model would see, line by line.
+    /// What fills the context window; into a pipe, what the model would be sent, line by line.
     fn show_context(&self) -> Result<(), Error> {
         let session = self.handle.sessions().get(self.current()?)?;
         if self.voice.look != Look::Raw {
@@ -261,7 +261,7 @@ impl Chat {
         Ok(())
     }
 
-    /// What each turn took.
+    /// The cost of each turn.
     fn show_cost(&self) -> Result<(), Error> {
         let id = self.current()?;
         let entries = self.handle.sessions().get(id)?.tally.entries;
@@ -299,7 +299,7 @@ impl Chat {
             return Ok(());
         }
         let id = self.current()?;
-        // Another window of this folder may have moved its key on: this one goes back all the same.
+        // Another window of this folder may have moved its key: this one still goes back.
         if let Some(back) = self.new_after
             && let Err(sessions::Error::GoneOn { .. }) = self.handle.sessions().would_undo(id)
         {
@@ -309,7 +309,7 @@ impl Chat {
             self.voice.notice(NOTHING_UNDONE);
             return Ok(());
         }
-        // Read while the session is still the one that put them back.
+        // Read while the session is still the one that restored them.
         let put_back = match self.handle.sessions().would_undo(id)? {
             Undone::Start { origin: Origin::Fork, archived: true, .. } => {
                 self.runner.files_put_back(id)?
@@ -338,8 +338,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Whether what an undo would lead away from may be left: where something was said in it, or
-    /// the person never asked for the session that would be undone, they are asked.
+    /// Whether an undo may leave the current session: if it has messages, or the user never asked
+    /// for the session that would be undone, they are asked.
     async fn may_leave(&mut self, id: SessionId) -> Result<bool, Error> {
         let Undone::Start { origin, back_to: Some(back), archived, .. } =
             self.handle.sessions().would_undo(id)?
@@ -368,7 +368,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Puts the last answer into the clipboard, as it was written.
+    /// Copies the last answer to the clipboard, as it was written.
     fn copy(&mut self) -> Result<(), Error> {
         let answer = self.last_turn()?.map(|turn| turn.answer().0).unwrap_or_default();
         if answer.is_empty() || self.voice.look == Look::Raw {
@@ -384,7 +384,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Puts the session away; the next message starts another.
+    /// Archives the session; the next message starts another.
     fn archive(&mut self) -> Result<(), Error> {
         let id = self.current()?;
         let archived = self.handle.sessions().archive(id)?;
@@ -424,10 +424,10 @@ impl Chat {
     }
 }
 
-/// Said where someone does not want what an undo would do.
+/// The note if the user declines an undo.
 const NOTHING_UNDONE: &str = "Nothing was undone.";
 
-/// The question before an undo that leads away from a conversation.
+/// The question before an undo that leaves a conversation.
 fn leaves(origin: Origin, back: &str) -> String {
     let what = origin.as_str();
     format!("This undoes the {what} and goes back to {back}. Leave this conversation?")

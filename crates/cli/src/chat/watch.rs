@@ -1,8 +1,8 @@
-//! A turn at a terminal: events, keys, the clock and the window, in one loop.
+//! Shows a turn at a terminal: events, keys, the clock and the window, in one loop.
 //!
-//! `turn_view` decides what is shown, `screen` how it gets there, `keyboard` reads the keys. This joins
-//! them: Esc and Ctrl-C stop the turn, Ctrl-O opens the pager, a question is answered, and what is
-//! typed meanwhile is kept for the next prompt.
+//! `turn_view` decides what is shown, `screen` draws it, `keyboard` reads the keys. This module
+//! connects them: Esc and Ctrl-C stop the turn, Ctrl-O opens the pager, a question is answered, and
+//! text typed in the meantime is kept for the next prompt.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -28,10 +28,10 @@ use super::{Chat, UNANSWERABLE, suspend};
 use crate::errors::Error;
 use crate::out::{fit_end, one_line, wrapped};
 
-/// How often the clock is looked at. The screen is only drawn when what it shows has changed.
+/// How often the clock is read. The screen is drawn only if something has changed.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How often the screen is drawn at the most: more cannot be seen, and each time the open block is
+/// The shortest interval between two draws: more cannot be seen, and each time the open block is
 /// rendered again.
 const FRAME: Duration = Duration::from_millis(33);
 
@@ -42,18 +42,18 @@ struct Watch {
     paint: Paint,
     typed: TypedAhead,
     question: Option<Question>,
-    /// Questions that come after it, and whether a subagent asks.
+    /// Queued questions, and whether a subagent asks.
     questions: VecDeque<(PermissionRequest, bool)>,
     pager: Option<Pager>,
-    /// Lines that are finished and not on the screen yet.
+    /// Finished lines that are not on the screen yet.
     done: String,
-    /// Someone stopped it.
+    /// The user stopped it.
     stopped: bool,
 }
 
 /// A question that is on the screen.
 struct Question {
-    /// What was typed before is not an answer.
+    /// What was typed before this moment is not an answer.
     asked: Instant,
     prompt: PermissionPrompt,
     answer: String,
@@ -110,7 +110,7 @@ impl Chat {
         Ok(outcome)
     }
 
-    /// A turn may end while someone reads one of its results: nothing is taken from under their eyes.
+    /// A turn may end while someone reads one of its results: the pager stays open.
     async fn until_pager_closes(&mut self, watch: &mut Watch) -> Result<(), Error> {
         let nothing_to_stop = CancellationToken::new();
         while watch.pager.is_some() {
@@ -186,7 +186,7 @@ impl Chat {
         self.ask_next(watch)
     }
 
-    /// Puts the next question on the screen, unless one is there.
+    /// Shows the next question, unless one is on the screen.
     fn ask_next(&mut self, watch: &mut Watch) -> Result<(), Error> {
         while watch.question.is_none() {
             let Some((request, by_subagent)) = watch.questions.pop_front() else { return Ok(()) };
@@ -247,8 +247,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Waits for something that is not a turn, unless someone stops it. What `notes` says meanwhile
-    /// is shown; if the screen allows it, so is a progress line.
+    /// Waits for something that is not a turn, unless the user stops it. `notes` are shown in the
+    /// meantime; if the screen allows it, so is a progress line.
     pub(super) async fn busy<T>(
         &mut self,
         what: &str,
@@ -258,7 +258,7 @@ impl Chat {
         self.busy_until((what, " · Esc stops"), notes, work).await
     }
 
-    /// The same with words of its own for what Esc does.
+    /// The same with another text for what Esc does.
     pub(super) async fn busy_until<T>(
         &mut self,
         (what, stop): (&str, &str),
@@ -313,7 +313,7 @@ impl Chat {
         Ok(outcome)
     }
 
-    /// Stops the program, with the terminal as it was, until someone continues it.
+    /// Suspends the program, with the terminal restored.
     pub(super) fn suspend(&mut self, screen: &mut Screen) {
         let stopped = screen.aside(|| self.input.aside(suspend::stop));
         if matches!(stopped, Ok(false)) {
@@ -368,7 +368,7 @@ impl Watch {
         stop.cancel();
     }
 
-    /// Takes what was typed for an answer to the question, or asks again.
+    /// Interprets typed text as an answer to the question, or repeats the question.
     fn answer(&mut self) -> Result<(), Error> {
         let columns = self.screen.columns;
         let Some(question) = &mut self.question else { return Ok(()) };
@@ -378,7 +378,7 @@ impl Watch {
         match question.prompt.read_line(&typed) {
             PromptAnswer::Answer(answer) => {
                 let Some(Question { prompt, .. }) = self.question.take() else { return Ok(()) };
-                // How long a person thought about it is not how long it took.
+                // The time a user needs to answer is not counted.
                 self.view.restart(&prompt.call().id, Instant::now());
                 prompt.answer(answer);
             }
@@ -439,7 +439,7 @@ impl Watch {
         Ok(self.screen.draw(&done, live)?)
     }
 
-    /// What is typed ahead: the latest lines, and the beginning of the next.
+    /// The typed-ahead text: the latest lines, and the beginning of the next.
     fn typed_lines(&self) -> Vec<String> {
         const SHOWN: usize = 3;
         let lines = &self.typed.lines;

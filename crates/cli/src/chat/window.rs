@@ -1,4 +1,4 @@
-//! What fills the model's window: `/context` at a terminal.
+//! `/context` at a terminal: what fills the model's context window.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use crate::out::{count, one_line, pad, plural};
 /// Columns of the longest bar.
 const BAR_COLUMNS_MAX: usize = 40;
 
-/// Columns beside a bar: its name, its tokens and its share.
+/// Columns next to a bar: its name, its tokens and its share.
 const BESIDE_COLUMNS: usize = 28;
 
 /// Cuts that are listed one by one.
 const CUTS_SHOWN: usize = 12;
 
-/// What a token in the window is spent on.
+/// The parts of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     System,
@@ -39,7 +39,7 @@ const SHARES: [(Share, &str); 6] = [
     (Share::Free, "free"),
 ];
 
-/// Lines that show what a context is made of.
+/// Lines that show the parts of a context.
 pub(super) fn lines(
     context: &Context,
     (model, specs): (&Model, &[Spec]),
@@ -130,7 +130,7 @@ fn block_tokens(block: &Block) -> u64 {
     u64::from(tokens::count(&text))
 }
 
-/// What was cut: a line for each, and the sum of the rest.
+/// The cuts: a line for each, and the sum of the rest.
 fn cuts(cuts: &[Cut]) -> Vec<String> {
     if cuts.is_empty() {
         return vec!["Nothing was cut.".to_owned()];

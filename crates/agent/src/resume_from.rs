@@ -52,8 +52,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session;
-    /// otherwise I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session; otherwise I/O errors.
     pub async fn past(&self, id: SessionId) -> Result<PastSession, TurnError> {
         let runner = self.clone();
         Ok(blocking(move || {

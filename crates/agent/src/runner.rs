@@ -1,6 +1,6 @@
 //! A runner: a responder in the sessions of one owner. It runs turns.
 //!
-//! Only a [`Handle`](crate::Handle) creates a runner, so its owner cannot be forgotten or mixed up.
+//! Only a [`Handle`] creates a runner, so its owner cannot be forgotten or mixed up.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, Weak};
@@ -149,8 +149,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`](rethread_core::StoreError::Held) while a turn runs; otherwise I/O
-    /// errors.
+    /// [`StoreError::Held`] while a turn runs; otherwise I/O errors.
     pub(crate) fn take_over(&self, session: &Session) -> Result<Session, sessions::Error> {
         let id = session.id();
         let new = self.responder.new_session().profile;

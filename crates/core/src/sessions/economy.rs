@@ -109,8 +109,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`](crate::StoreError::NotFound) if there is no such session; otherwise
-    /// I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session; otherwise I/O errors.
     pub fn economy(
         &self,
         id: SessionId,

@@ -12,8 +12,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`Error::NoFreeName`], [`StoreError::NotFound`](crate::StoreError::NotFound), and I/O
-    /// errors.
+    /// [`Error::NoFreeName`], [`StoreError::NotFound`], and I/O errors.
     pub fn rename(&self, id: SessionId, name: &Name) -> Result<Session> {
         for number in 1..1 + NAME_TRIES_MAX {
             let tried = if number == 1 { name.clone() } else { name.numbered(number) };
@@ -46,7 +45,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`], [`StoreError::NotFound`](crate::StoreError::NotFound), and I/O errors.
+    /// [`Error::TooLarge`], [`StoreError::NotFound`], and I/O errors.
     pub fn set_title(&self, id: SessionId, title: Option<String>) -> Result<Session> {
         self.update(id, &ProfileChange { title: Some(title), ..ProfileChange::default() }.into())
     }

@@ -1,4 +1,4 @@
-//! The HTTP door under load: a server and its clients in one process, over real connections.
+//! The HTTP API under load: a server and its clients in one process, over real connections.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

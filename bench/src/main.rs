@@ -1,10 +1,9 @@
-//! How fast it is, as ratios in one run.
+//! Benchmarks, as ratios within one run.
 //!
-//! Absolute times say more about the machine, and what else runs on it, than about the program.
-//! So each figure is taken in pairs: one of ours and one of what it is held against, in turn, in
-//! the same process; what is reported is the ratio of the medians, with the medians beside it.
-//! `cargo xtask bench` runs everything; a name runs one. The exit code says whether the targets
-//! were met.
+//! Absolute times say more about the machine, and what else runs on it, than about the program. So
+//! each figure is measured in pairs: ours and what it is compared with, alternately, in the same
+//! process; the result is the ratio of the medians, with the medians next to it. `cargo xtask
+//! bench` runs everything; a name runs one. The exit code says whether the targets were met.
 
 mod append;
 mod economy;

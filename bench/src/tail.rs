@@ -1,4 +1,4 @@
-//! What the length of a log costs: nothing.
+//! The length of a log costs nothing.
 
 use rethread_core::context::{Model, Policy};
 use rethread_core::entry::fingerprint;

@@ -1,4 +1,4 @@
-//! What showing results by lines costs in time, against cutting them at a length.
+//! The time it takes to show results by lines, compared with cutting them at a length.
 //!
 //! The same sessions are replayed under both rules in turns, into SQLite: what each append and each context takes is
 //! added up for the whole of them, and the medians of the sums are compared.

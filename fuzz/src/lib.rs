@@ -1,7 +1,7 @@
-//! What the fuzz targets have in common: any bytes go through a reader, and what it says must hold.
+//! Shared code of the fuzz targets: arbitrary bytes go through a reader, and its output is checked.
 //!
-//! A reader may refuse a file. It may not panic, hand over an entry that a log would refuse, or
-//! lose a record. `cargo xtask fuzz` runs every target, after it has seen a planted fault found.
+//! A reader may refuse a file. It must not panic, emit an entry that a log would refuse, or lose a
+//! record. `cargo xtask fuzz` runs every target, after it has checked that a planted bug is found.
 //! What the renderer must not do is in [`render`].
 
 pub mod render;
@@ -56,7 +56,7 @@ pub fn reads_folder(data: &[u8]) {
     check(Format::OpenCode, &folder.0);
 }
 
-/// The bytes as whatever they look like.
+/// The bytes in the format they are recognised as.
 pub fn recognises(data: &[u8]) {
     let folder = Folder::new();
     let path = folder.file("input", data);
@@ -118,8 +118,8 @@ fn check(format: Format, path: &Path) -> Option<Heap> {
     Some(heap)
 }
 
-/// A fault to be found, where someone asks whether faults are found. It is looked for behind
-/// everything a reader does, and only a search that learns from what is compared gets there.
+/// A planted bug, to check that bugs are found. It comes after everything a reader does, so only a
+/// search that learns from comparisons reaches it.
 fn planted(data: &[u8]) {
     if !cfg!(feature = "planted") {
         return;

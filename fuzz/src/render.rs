@@ -1,4 +1,4 @@
-//! Any text through the renderer: what comes out must do nothing but be read.
+//! Any text through the renderer: the output must be harmless.
 
 #[path = "../../crates/render/tests/checks/mod.rs"]
 mod checks;

@@ -1,26 +1,26 @@
-//! `fuzz`: any bytes through every reader and the renderer, after a planted fault was found.
+//! `fuzz`: arbitrary bytes through every reader and the renderer, after a planted bug was found.
 //!
-//! The targets are in `fuzz/`, a workspace of its own. They run on the stable compiler, without a
-//! sanitizer: there is no unsafe code of ours that one could look at.
+//! The targets are in `fuzz/`, a separate workspace. They run on the stable compiler, without a
+//! sanitizer, because our code contains no unsafe code.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Failure, cargo, root};
 
-/// The version that is installed where there is none.
+/// The version that is installed if it is missing.
 const CARGO_FUZZ: &str = "0.13.2";
 
-/// Seconds each target runs if nobody says how long.
+/// Default number of seconds per target.
 const SECONDS: u64 = 30;
 
-/// Seconds in which a planted fault must be found. It takes a few.
+/// Seconds in which a planted bug must be found. It takes a few.
 const PLANTED_SECONDS: u64 = 120;
 
-/// Bytes of an input. What is longer is slower, and finds nothing more.
+/// Bytes of an input. Longer ones are slower, and find nothing more.
 const INPUT_BYTES_MAX: u32 = 16_384;
 
-/// The target that the fault is planted in.
+/// The target with the planted bug.
 const PLANTED_IN: &str = "read_codex";
 
 pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Looks for faults of one target. Returns how many inputs it got.
+/// Fuzzes one target. Returns the number of inputs.
 fn sought(tools: Option<&Path>, target: &str, seconds: u64) -> Result<u64, Failure> {
     let corpus = root().join("fuzz/corpus").join(target);
     std::fs::create_dir_all(&corpus).map_err(of_disk)?;
@@ -70,7 +70,7 @@ fn sought(tools: Option<&Path>, target: &str, seconds: u64) -> Result<u64, Failu
     Ok(inputs)
 }
 
-/// How many inputs a target got, as it says at its end.
+/// The number of inputs, from a target's last output.
 fn executed(said: &str) -> Option<u64> {
     let line = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     line.and_then(|count| count.trim().parse().ok())
@@ -119,8 +119,8 @@ fn provide() -> Result<Option<PathBuf>, Failure> {
     Ok(Some(folder.join("bin")))
 }
 
-/// Sees a fault found that is planted in a target, and only there. Nothing leads to it but what the
-/// search learns by itself: it begins with nothing.
+/// Checks that a bug that is planted in a target is found, and only there. The search starts
+/// without seeds.
 fn planted(tools: Option<&Path>) -> Result<(), Failure> {
     let found = root().join("fuzz/target/planted");
     if found.exists() {

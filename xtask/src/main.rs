@@ -1,8 +1,7 @@
-//! The chores of this repository, as `cargo xtask <chore>`.
+//! The development tasks of this repository, as `cargo xtask <task>`.
 //!
-//! A chore prints each step before it takes it, as a command anybody could type, and how long it
-//! took when it is done. Nothing here is part of the program people install, and nothing here
-//! knows how a test works: that is cargo's business.
+//! A task prints each step before it runs it, as a command that anybody could type, and how long it
+//! took. Nothing here is part of the installed program, and nothing here knows how a test works.
 
 mod fuzz;
 mod schemathesis;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Instant;
 
-/// Something worth doing again and again.
+/// A task.
 struct Chore {
     name: &'static str,
     arguments: &'static str,
@@ -65,7 +64,7 @@ const CHORES: &[Chore] = &[
     },
 ];
 
-/// A program the tests call, or a file they read, by its whole path.
+/// A program the tests call, or a file they read, by its path.
 struct Need {
     program: &'static str,
     /// The Debian package that brings it.
@@ -127,10 +126,10 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Where Debian keeps the programs of PostgreSQL: a folder for each version, on nobody's path.
+/// Where Debian keeps the programs of PostgreSQL: in a folder for each version, not on the path.
 const POSTGRES_FOLDERS: &str = "/usr/lib/postgresql";
 
-/// Why a chore stopped, what to do about it, and the exit code.
+/// Why a task failed, what to do about it, and the exit code.
 #[derive(Debug, PartialEq)]
 struct Failure {
     message: String,
@@ -289,7 +288,7 @@ fn picture(arguments: &[String]) -> Result<(), Failure> {
     run(test.env("UPDATE_PICTURE", "1").current_dir(root()))
 }
 
-/// Installs what is missing, where that is allowed; otherwise says what to install, and how.
+/// Installs what is missing, if allowed; otherwise says what to install, and how.
 fn provide(needs: &[Need]) -> Result<(), Failure> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     let absent = missing(needs, &search);
@@ -344,8 +343,8 @@ fn missing<'a>(needs: &'a [Need], search: &OsStr) -> Vec<&'a Need> {
     needs.iter().filter(|need| !found(need.program, search)).collect()
 }
 
-/// Whether a program is in one of the directories of a search path, or where Debian keeps those of
-/// PostgreSQL. One with a whole path is where that says.
+/// Whether a program is on the search path, or where Debian keeps those of PostgreSQL. An absolute
+/// path is checked as it is.
 fn found(program: &str, search: &OsStr) -> bool {
     let apart = std::fs::read_dir(POSTGRES_FOLDERS).into_iter().flatten().flatten();
     let apart = apart.map(|version| version.path().join("bin"));
@@ -370,7 +369,7 @@ fn root() -> PathBuf {
     own.parent().map_or_else(|| own.clone(), Path::to_path_buf)
 }
 
-/// Takes one step: says it, takes it, says how long it took. Its exit code is the failure's.
+/// Runs one step: prints it, runs it, prints how long it took. Its exit code is the failure's.
 fn run(command: &mut Command) -> Result<(), Failure> {
     let step = shown(command);
     eprintln!("\n==> {step}");
@@ -389,8 +388,8 @@ fn run(command: &mut Command) -> Result<(), Failure> {
     Err(Failure { message: format!("`{step}` failed"), hint: None, code: code(status) })
 }
 
-/// The exit code to hand on. What a signal ended has none, and what does not fit into a byte is
-/// a failure all the same.
+/// The exit code to return. A step that was ended by a signal has none, and one that does not fit
+/// into a byte is still a failure.
 fn code(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(1)
 }
@@ -400,7 +399,7 @@ fn answers(mut command: Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// A command as one would type it.
+/// A command, quoted for a shell.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or(program.as_os_str());

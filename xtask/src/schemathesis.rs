@@ -1,11 +1,10 @@
-//! `cargo xtask schemathesis`: a tester from PyPI reads the OpenAPI document and asks the real
+//! `cargo xtask schemathesis`: a tester from PyPI reads the OpenAPI document and sends the real
 //! server everything it allows, and much that it does not.
 //!
-//! The server is the release build on a store of its own, with the offline model and a token. It
-//! is asked through a proxy here: live events never end by themselves, and the proxy ends them.
-//! The same proxy plants bugs, each in a run of its own, which the tester must find; so the
-//! product never holds one, and a tester that finds nothing is not taken for a server without
-//! faults.
+//! The server is the release build on its own store, with the offline model and a token. Requests
+//! go through a proxy here: live events never end by themselves, and the proxy ends them. The same
+//! proxy injects bugs, each in a separate run, which the tester must find; so the product never
+//! contains one, and a tester that finds nothing is not mistaken for a server without bugs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +14,7 @@ use std::time::Duration;
 
 use super::{Failure, Need, cargo, install, is_root, root, run};
 
-/// The version that is installed, so that a run today is a run tomorrow.
+/// The version that is installed, so that runs are reproducible.
 const VERSION: &str = "4.32.5";
 
 /// Everything it can check but one: that every request that fits the document is accepted. A

@@ -40,7 +40,7 @@ const AFTER: [usize; 3] = [25, 50, 75];
 /// Turns of the shortest session that is compacted.
 const TURNS_MIN: usize = 4;
 
-/// Turns that the scripted summary tells: about as many as 500 words hold.
+/// Turns that the scripted summary covers: about as many as fit 500 words.
 const TOLD_TURNS: usize = 20;
 
 /// Characters of a sentence in the scripted summary.

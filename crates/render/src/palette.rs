@@ -4,7 +4,7 @@
 //! meaning is carried by colour alone: links are underlined, headings bold, changed lines signed.
 //! The stylesheet of the HTML output holds the same values.
 
-/// What a piece of text is, as far as it is coloured.
+/// The role of a piece of text, for its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     Heading,

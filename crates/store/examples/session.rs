@@ -1,4 +1,4 @@
-//! A session in twenty lines: said, kept, and taken up again.
+//! A session in twenty lines: written, stored, and continued.
 //!
 //! `cargo run --release -p rethread-store --example session`
 

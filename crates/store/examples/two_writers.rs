@@ -1,4 +1,4 @@
-//! Two writers on one session: the one who has not seen the latest entry is told so.
+//! Two writers on one session: the one who has not seen the latest entry gets a conflict.
 //!
 //! `cargo run --release -p rethread-store --example two_writers`
 
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut mine = sessions.open(&key, &New::default())?;
     let mut yours = sessions.open(&key, &New::default())?;
 
-    // Whoever comes second has not seen what the first wrote. Nothing of it is stored.
+    // The second writer has not seen what the first wrote. Nothing of it is stored.
     mine.append(Message::user("mine"))?;
     match yours.append(Message::user("yours")) {
         Err(Error::Store(error @ StoreError::Conflict { .. })) => println!("refused: {error}"),
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     yours.refresh()?;
     yours.append(Message::user("yours, after reading mine"))?;
 
-    // During a turn nobody else may write at all; a lease that is not renewed runs out.
+    // During a turn nobody else may write; a lease that is not renewed expires.
     mine.refresh()?;
     mine.hold("laptop", Duration::from_secs(30))?;
     match yours.hold("phone", Duration::from_secs(30)) {

@@ -1,4 +1,4 @@
-//! Summaries, compaction and continuing, against a scripted model behind a real HTTP server.
+//! Summaries, compaction and continuing, against a scripted model.
 
 use crate::bench::{Bench, run};
 use rethread_agent::scripted::Answer;

@@ -1,4 +1,4 @@
-//! Turns, summaries and continuing, against a scripted model behind a real HTTP server.
+//! Turns, summaries and continuing, against a scripted model.
 
 mod attachments;
 mod bench;

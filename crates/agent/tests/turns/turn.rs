@@ -1,4 +1,4 @@
-//! The loop against a scripted model behind a real HTTP server, for the wires people use most.
+//! The loop against a scripted model, for the wires people use most.
 
 use std::sync::Arc;
 

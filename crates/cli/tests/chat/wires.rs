@@ -1,4 +1,4 @@
-//! The chat in a pseudo-terminal, against a model behind a real HTTP server.
+//! The chat in a pseudo-terminal, against a scripted model.
 
 use rethread_agent::scripted::{Answer, Server};
 use rethread_core::summary::block;

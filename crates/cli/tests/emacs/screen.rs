@@ -93,7 +93,7 @@ fn a_person_stops_a_reply_with_c_g_and_continues() {
     // Another question has to wait; Emacs does not.
     terminal.press(ASK);
     see(&terminal, "still arriving");
-    press_until(&mut terminal, QUIT, "until then is kept");
+    press_until(&mut terminal, QUIT, "that arrived is kept");
     see(&terminal, "beta!");
     ask(&mut terminal, "go on");
     see(&terminal, "build: Finis.");

@@ -265,7 +265,7 @@ a list of blocks such as ((type . \"text\") (text . \"Hello\")).
 The message is on disk when this returns.  `rethread-session-messages'
 shows no more than `rethread-session-max-history' of them."
   (unless (memq role '(user assistant tool system))
-    (rethread-http-fail 'rethread-error "%S is not a role; use user, assistant, tool or system" role))
+    (rethread-http-fail 'rethread-error "%S is not a role: ROLE is user, assistant, tool or system" role))
   (rethread-session--ensure session)
   (rethread-session--send session (list (list (cons 'role (symbol-name role))
                                               (cons 'content content))))

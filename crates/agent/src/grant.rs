@@ -30,27 +30,19 @@ pub struct CommandPrefix(Vec<String>);
 
 /// Why a text is not a valid grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum BadGrant {
     /// No tool that changes something has this name.
     #[error("`{name}` is not a tool that changes anything; those are {}", CHANGING.join(", "))]
-    NoTool {
-        /// The name.
-        name: String,
-    },
+    NoTool { name: String },
     /// The words are not the beginning of one simple command.
     #[error(
         "`{prefix}` is not the start of one simple command; write for example `run:cargo test`"
     )]
-    NotSimple {
-        /// The words.
-        prefix: String,
-    },
+    NotSimple { prefix: String },
     /// The program runs any command it is given.
     #[error("`{program}` can run any command; allow `run` if that is what you want")]
-    RunsOthers {
-        /// The program.
-        program: String,
-    },
+    RunsOthers { program: String },
 }
 
 impl Grant {

@@ -27,19 +27,14 @@ pub struct FromFile {
 
 /// Why a transcript cannot be continued.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum FileError {
     /// It does not exist, or cannot be read.
     #[error("{} cannot be read: {what}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        what: String,
-    },
+    Unreadable { path: PathBuf, what: String },
     /// It is not a transcript.
     #[error("{} is not a transcript: {what}", .path.display())]
     NotATranscript {
-        /// The file.
         path: PathBuf,
         /// What is missing.
         what: String,

@@ -13,11 +13,11 @@ use crate::limits::{KEY_BYTES_MAX, NAME_CHARS_MAX, NAME_INPUT_CHARS_MAX, OWNER_B
 
 /// Why a name, a key or an owner was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum NameError {
     /// It is empty after normalisation.
     #[error("the {what} is empty{}", if *.given { " once its invalid characters are removed" } else { "" })]
     Empty {
-        /// Which kind of name.
         what: &'static str,
         /// Whether the input was non-empty.
         given: bool,
@@ -25,27 +25,21 @@ pub enum NameError {
     /// It is too long.
     #[error("the {what} is {length} long; at most {max} are allowed")]
     TooLong {
-        /// Which kind of name.
         what: &'static str,
         /// Its length, in the unit of the limit.
         length: usize,
-        /// The limit.
         max: usize,
     },
     /// It contains something that is not allowed.
     #[error("the {what} may not contain {found}")]
     Forbidden {
-        /// Which kind of name.
         what: &'static str,
         /// What was found, in words.
         found: String,
     },
     /// It has another meaning in this or another system.
     #[error("`{name}` is a reserved name")]
-    Reserved {
-        /// The name.
-        name: String,
-    },
+    Reserved { name: String },
 }
 
 /// The identity of a session: a UUID of version 7, so that ids sort by time.

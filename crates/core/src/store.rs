@@ -45,7 +45,6 @@ pub enum StoreError {
     /// The writer has not seen the latest entry. Nothing was written; reload and decide again.
     #[error("session {id} has {actual} entries, not {expected}: someone else wrote to it")]
     Conflict {
-        /// The session.
         id: SessionId,
         /// The number of entries the writer has seen.
         expected: u64,
@@ -55,12 +54,7 @@ pub enum StoreError {
     /// The id of an entry belongs to another body, or only some of the entries are stored. Nothing
     /// was written.
     #[error("the id `{}` is already used in session {id}, by another entry or in this batch", entry.as_str())]
-    IdReused {
-        /// The session.
-        id: SessionId,
-        /// The id.
-        entry: EntryId,
-    },
+    IdReused { id: SessionId, entry: EntryId },
     /// The owner has another session with this name.
     #[error("the name `{name}` is taken")]
     NameTaken { name: Name },
@@ -74,7 +68,6 @@ pub enum StoreError {
     /// Another turn is running.
     #[error("session {id} is in use by {}", crate::lease::shown_holder(.holder))]
     Held {
-        /// The session.
         id: SessionId,
         /// The holder of the lease.
         holder: String,
@@ -85,7 +78,6 @@ pub enum StoreError {
     /// was written.
     #[error("another writer has taken over session {id} (fence {fence}, now {latest})")]
     StaleFence {
-        /// The session.
         id: SessionId,
         /// The writer's fence.
         fence: u64,
@@ -94,34 +86,21 @@ pub enum StoreError {
     },
     /// Stored data cannot be read. Other sessions are not affected.
     #[error("session {id} is damaged at entry {seq}: {what}")]
-    Damaged {
-        /// The session.
-        id: SessionId,
-        seq: u64,
-        /// What is wrong.
-        what: String,
-    },
+    Damaged { id: SessionId, seq: u64, what: String },
     /// The session has no such blob.
     #[error("session {id} has no blob {blob}")]
     NoBlob {
-        /// The session.
         id: SessionId,
         /// The requested blob.
         blob: BlobId,
     },
     /// The content of a blob has changed.
     #[error("blob {blob} of session {id} is damaged")]
-    BadBlob {
-        /// The session.
-        id: SessionId,
-        blob: BlobId,
-    },
+    BadBlob { id: SessionId, blob: BlobId },
     /// The store was written by a newer version of this program.
     #[error("{place} has format {found}; this version reads up to {known}")]
     Newer {
-        /// The file or database.
         place: String,
-        /// Its format.
         found: i64,
         /// The newest format this version knows.
         known: i64,
@@ -130,49 +109,31 @@ pub enum StoreError {
     /// write access.
     #[error("{place} has format {found}; this version reads {known}, and cannot write to it")]
     Older {
-        /// The file or database.
         place: String,
-        /// Its format.
         found: i64,
         /// The format this version reads.
         known: i64,
     },
     /// It is not a store.
     #[error("{place} is not a Rethread store")]
-    NotAStore {
-        /// The file or database.
-        place: String,
-    },
+    NotAStore { place: String },
     /// The whole file cannot be read.
     #[error("{place} is damaged")]
-    Corrupt {
-        /// The file or database.
-        place: String,
-    },
+    Corrupt { place: String },
     /// The disk is full. Nothing was written.
     #[error("no space left for {place}")]
-    Full {
-        /// The file or database.
-        place: String,
-    },
+    Full { place: String },
     /// Write access is denied.
     #[error("{place} cannot be written to")]
-    ReadOnly {
-        /// The file or database.
-        place: String,
-    },
+    ReadOnly { place: String },
     /// Other writers kept the store locked for too long.
     #[error("{place} is locked by another program")]
-    Busy {
-        /// The file or database.
-        place: String,
-    },
+    Busy { place: String },
     /// The server of a store cannot be reached, or refuses the login.
     #[error("{place} cannot be reached")]
     Unreachable {
         /// The database, without a password.
         place: String,
-        /// The cause.
         source: BoxError,
     },
     /// The server of a store refused the operation, for lack of privileges. Nothing was written.
@@ -180,9 +141,7 @@ pub enum StoreError {
     Denied {
         /// The database, without a password.
         place: String,
-        /// The operation.
         action: &'static str,
-        /// The cause.
         source: BoxError,
     },
     /// The server of a store cancelled the operation, because it took too long. Nothing was
@@ -191,9 +150,7 @@ pub enum StoreError {
     Slow {
         /// The database, without a password.
         place: String,
-        /// The operation.
         action: &'static str,
-        /// The cause.
         source: BoxError,
     },
     /// An invalid cursor for a list.
@@ -210,14 +167,7 @@ pub enum StoreError {
     },
     /// Any other error of the underlying storage.
     #[error("{store} could not {action}")]
-    Backend {
-        /// The kind of store.
-        store: &'static str,
-        /// The operation.
-        action: &'static str,
-        /// The cause.
-        source: BoxError,
-    },
+    Backend { store: &'static str, action: &'static str, source: BoxError },
 }
 
 /// The callback of an append.

@@ -60,6 +60,7 @@ impl Serialize for AccessToken {
 
 /// Why a token could not be created or revoked.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum AccessTokenError {
     /// The store refused.
     #[error(transparent)]
@@ -69,16 +70,10 @@ pub enum AccessTokenError {
     Name(#[from] NameError),
     /// A token with this name exists.
     #[error("a token `{name}` exists already")]
-    Taken {
-        /// The name.
-        name: Name,
-    },
+    Taken { name: Name },
     /// No token has this name.
     #[error("no token `{name}`")]
-    Missing {
-        /// The name.
-        name: Name,
-    },
+    Missing { name: Name },
     /// The owner is reserved.
     #[error("owners that begin with `rethread:` are reserved, all but `rethread:metrics`")]
     Reserved,
@@ -87,10 +82,7 @@ pub enum AccessTokenError {
     TooMany,
     /// The system could not provide random bytes.
     #[error("the system has no random bytes: {what}")]
-    NoRandomness {
-        /// What it said.
-        what: String,
-    },
+    NoRandomness { what: String },
 }
 
 /// The access tokens of a store.

@@ -12,6 +12,7 @@ use crate::sqlite::SqliteStore;
 
 /// Why a store could not be opened.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum ConnectError {
     /// The URL has an unknown scheme.
     Unknown {
@@ -24,10 +25,7 @@ pub enum ConnectError {
         option: String,
     },
     /// The path is a directory, and the URL is for a file.
-    Directory {
-        /// The path.
-        path: PathBuf,
-    },
+    Directory { path: PathBuf },
     /// The store was found, and cannot be used.
     Store(StoreError),
 }

@@ -16,22 +16,17 @@ pub struct BotToken(String);
 
 /// Why a token cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum BotTokenError {
     /// It is not a valid token.
     #[error("this is not a bot token: digits, a colon, and letters")]
     Malformed,
     /// Its file cannot be read.
     #[error("{} cannot be read: {what}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        what: String,
-    },
+    Unreadable { path: PathBuf, what: String },
     /// Others can read its file.
     #[error("{} can be read by others (mode {mode:03o})", .path.display())]
     Open {
-        /// The file.
         path: PathBuf,
         /// Its mode.
         mode: u32,

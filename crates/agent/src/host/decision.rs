@@ -60,25 +60,16 @@ pub enum Refusal {
     },
     /// Too many turns are running or queued.
     #[error("{most} turns are running or queued")]
-    HostFull {
-        /// The limit.
-        most: usize,
-    },
+    HostFull { most: usize },
     /// Too many turns of this owner are running or queued.
     #[error("{most} of your turns are already running or queued")]
-    OwnerFull {
-        /// The limit.
-        most: usize,
-    },
+    OwnerFull { most: usize },
     /// The questions of running and queued turns use too much memory.
     #[error("the running and queued questions are too large together: {0}")]
     Bytes(#[from] NoRoom),
     /// Too many turns are queued for this session.
     #[error("{most} turns are already queued for this session")]
-    QueueFull {
-        /// The limit.
-        most: usize,
-    },
+    QueueFull { most: usize },
     /// The program is shutting down, or the turn was stopped while it was queued.
     #[error("it was stopped before it started; nothing was stored")]
     Stopped,

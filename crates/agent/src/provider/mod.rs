@@ -119,18 +119,12 @@ pub enum Failure {
     },
     /// The key is wrong, or has no permission for this.
     #[error("{provider} rejected the API key: {message}")]
-    Denied {
-        provider: String,
-        /// What it said.
-        message: String,
-    },
+    Denied { provider: String, message: String },
     /// The request is invalid; a retry will not help.
     #[error("{provider} refused the request ({status}): {message}{}", if *.left_out { LEFT_OUT } else { "" })]
     Refused {
         provider: String,
-        /// The HTTP status.
         status: u16,
-        /// What it said.
         message: String,
         /// What it objects to.
         cause: RefusalCause,
@@ -141,26 +135,18 @@ pub enum Failure {
     #[error("{provider} is rate limiting: {message}")]
     Limited {
         provider: String,
-        /// What it said.
         message: String,
         /// How long it wants us to wait.
         wait: Option<Duration>,
     },
     /// The quota is used up; waiting does not help.
     #[error("the quota at {provider} is used up: {message}")]
-    OutOfQuota {
-        /// The provider.
-        provider: String,
-        /// What it said.
-        message: String,
-    },
+    OutOfQuota { provider: String, message: String },
     /// The provider has an internal error.
     #[error("{provider} failed ({status}): {message}")]
     Trouble {
         provider: String,
-        /// The HTTP status.
         status: u16,
-        /// What it said.
         message: String,
         /// How long it wants us to wait.
         wait: Option<Duration>,

@@ -25,17 +25,12 @@ pub struct Fork {
 /// What was undone. As JSON it is one object with `undone`: `delete`, `clear`, `new`, `fork`,
 /// `compact` or `resume`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Undone {
     /// A delete: the session is back from the trash.
-    Delete {
-        /// The session.
-        session: SessionId,
-    },
+    Delete { session: SessionId },
     /// A clear: the session's context is complete again.
-    Clear {
-        /// The session.
-        session: SessionId,
-    },
+    Clear { session: SessionId },
     /// The start of a session: its keys point at the previous one again.
     Start {
         /// The session that was left.

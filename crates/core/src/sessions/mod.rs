@@ -70,16 +70,10 @@ pub enum Error {
     Select(#[from] SelectError),
     /// A message, a field or a batch is too large. Nothing was written.
     #[error("{what} is {size} bytes long; at most {max} are allowed")]
-    TooLarge {
-        what: &'static str,
-        size: usize,
-        /// The limit.
-        max: usize,
-    },
+    TooLarge { what: &'static str, size: usize, max: usize },
     /// The target store of a copy has something else under the same id.
     #[error("session {id} exists already, and differs from entry {seq} on")]
     Differs {
-        /// The session.
         id: SessionId,
         /// The first entry that differs.
         seq: u64,
@@ -89,29 +83,21 @@ pub enum Error {
     TooMany {
         /// How many.
         count: usize,
-        /// The limit.
         max: usize,
     },
     /// There is nothing to undo.
     #[error("session {id} has no clear, fork, compact, resume or new to undo")]
-    NothingToUndo {
-        /// The session.
-        id: SessionId,
-    },
+    NothingToUndo { id: SessionId },
     /// The session was continued since it was started, and no key points at it that could be moved
     /// back.
     #[error("session {id} has been continued since it was started")]
-    GoneOn {
-        /// The session.
-        id: SessionId,
-    },
+    GoneOn { id: SessionId },
     /// Every name that was tried is taken.
     #[error("`{name}` is taken, with every number")]
     NoFreeName { name: Name },
     /// There is no such entry.
     #[error("session {id} has no entry {seq}; it has {entries}")]
     NoEntry {
-        /// The session.
         id: SessionId,
         /// The requested entry.
         seq: u64,

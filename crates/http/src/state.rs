@@ -115,7 +115,7 @@ impl Caller {
         let taken = tokio::time::timeout(most, answers.take(owner, bytes)).await;
         taken.map_err(|_| match answers.try_take(owner, bytes) {
             Err(no_room) => no_room.into(),
-            Ok(_) => Problem::busy("there was no room in memory for the answer"),
+            Ok(_) => Problem::busy("not enough memory for the response"),
         })
     }
 

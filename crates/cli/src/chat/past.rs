@@ -494,7 +494,7 @@ pub(crate) fn receipt(receipt: &CompactReceipt, undo: &str) -> Vec<String> {
             plural(on.carried_tokens, "token")
         ),
         format!(
-            "  Nothing is lost: the agent reads any of it back with recall (ref {}:SEQ); {undo} takes this back",
+            "  Nothing is lost: the agent reads any of it back with recall (ref {}:SEQ); {undo} reverts this",
             receipt.from.short()
         ),
     ]

@@ -214,7 +214,7 @@ fn listed(turns: &[PastTurn], now: jiff::Timestamp, columns: usize) -> String {
         return "No questions in this session yet.".to_owned();
     }
     lines.push(
-        "`/rewind N` goes back to before turn N, in a fork: nothing is lost. Files that the agent \
+        "`/rewind N` goes back to the point before turn N, in a fork: nothing is lost. Files that the agent \
                 wrote or edited since can be restored; what commands changed cannot."
             .to_owned(),
     );

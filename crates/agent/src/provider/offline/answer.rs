@@ -95,26 +95,24 @@ pub(super) const NO_SUMMARY: &str =
 pub(super) const NO_TOOLS: &str =
     "I can only answer by searching, and the tools for that are not offered to me here.";
 
-pub(super) const NO_WORDS: &str = "There is no word in this that I could search for. Name the thing \
-    you want to know about, such as a file, a setting or a topic.";
+pub(super) const NO_WORDS: &str = "I found no word to search for in this. Name what you want to know \
+    about, such as a file, a setting or a topic.";
 
-pub(super) const NOTHING_BEFORE: &str =
-    "There is no question before this that I could say more about.";
+pub(super) const NOTHING_BEFORE: &str = "There is no earlier question that I could say more about.";
 
 pub(super) fn no_file(path: &str) -> String {
     format!(
-        "There is no file `{path}` here, nor one whose name begins so. \"list files\" shows what \
-         there is."
+        "There is no file here whose name is `{path}` or begins like that. \"list files\" shows \
+         the files."
     )
 }
 
 /// The answer in a session that continues from a summary.
 pub(super) fn restored(prompt: &str) -> String {
     let FoundSummary::Summary(summary) = summary::find(prompt) else {
-        return "There is no summary in this that I can read. I am ready to continue all the same."
-            .into();
+        return "I could not find a summary in this, but I am ready to continue.".into();
     };
-    let mut text = String::from("I have read the summary of the session before.");
+    let mut text = String::from("I have read the summary of the previous session.");
     for (lead, heading) in [
         ("It was about", "Topics Discussed"),
         ("Decided", "Decisions Made"),
@@ -189,8 +187,8 @@ pub(super) fn matches(wanted: &str, turn: &Turn<'_>) -> String {
 pub(super) fn introduction(passages: &[Passage]) -> String {
     match passages {
         [] => {
-            "There is no README here, and no manifest that says what this is. \"list files\" shows \
-               what there is."
+            "There is no README here, and no manifest with a description. \"list files\" shows the \
+               files."
                 .into()
         }
         _ => format!("This is how it introduces itself:{}", quoted(passages.iter().take(PASSAGES))),

@@ -382,7 +382,7 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
             "the two copies were continued separately; `rethread fork SEL` makes a copy with a new id"
         }
         sessions::Error::NothingToUndo { .. } => "`rethread show SEL --all` shows what happened",
-        sessions::Error::GoneOn { .. } => {
+        sessions::Error::ContinuedSince { .. } => {
             "the session is unchanged; `rethread archive SEL` hides it"
         }
         sessions::Error::NoFreeName { .. } => "choose another name",

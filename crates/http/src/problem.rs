@@ -240,7 +240,7 @@ impl From<sessions::Error> for Problem {
             sessions::Error::TooLarge { .. } | sessions::Error::TooMany { .. } => {
                 Problem::too_large(said)
             }
-            sessions::Error::NothingToUndo { .. } | sessions::Error::GoneOn { .. } => {
+            sessions::Error::NothingToUndo { .. } | sessions::Error::ContinuedSince { .. } => {
                 Problem::nothing_to_do(said)
             }
             sessions::Error::NoFreeName { .. } | sessions::Error::Differs { .. } => {

@@ -103,7 +103,7 @@ pub(crate) fn trouble(error: &sessions::Error) -> Rich {
         Error::Select(SelectError::Empty) => "Send a message to start one.",
         Error::Name(_) => "A name has a letter or a digit, and no “/”, “\\” or “..”.",
         Error::NothingToUndo { .. } => "Nothing was changed.",
-        Error::GoneOn { .. } => "It is unchanged.",
+        Error::ContinuedSince { .. } => "It is unchanged.",
         Error::Store(StoreError::Held { .. }) => "It is being used elsewhere; try again later.",
         Error::TooLarge { .. } | Error::TooMany { .. } => "Nothing was stored.",
         _ => "The bot's log has details; no message is lost.",
@@ -112,7 +112,9 @@ pub(crate) fn trouble(error: &sessions::Error) -> Rich {
         // The holder is the name of a process, which means nothing to a person far away.
         Error::Store(StoreError::Held { .. }) => "The session is in use".into(),
         Error::NothingToUndo { .. } => "There is nothing to undo".into(),
-        Error::GoneOn { .. } => "This session has been continued since it was started".into(),
+        Error::ContinuedSince { .. } => {
+            "This session has been continued since it was started".into()
+        }
         other => capital(&other.to_string()),
     };
     Rich::plain(format!("{what}. {hint}"))

@@ -165,7 +165,9 @@ impl Chat {
             match self.handle.call(|sessions| sessions.undo(id)) {
                 Ok(_) => {}
                 // What it came from is gone, or is a file.
-                Err(sessions::Error::NothingToUndo { .. } | sessions::Error::GoneOn { .. }) => {}
+                Err(
+                    sessions::Error::NothingToUndo { .. } | sessions::Error::ContinuedSince { .. },
+                ) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -301,7 +301,8 @@ impl Chat {
         let id = self.current()?;
         // Another window of this folder may have moved its key: this one still goes back.
         if let Some(back) = self.new_after
-            && let Err(sessions::Error::GoneOn { .. }) = self.handle.sessions().would_undo(id)
+            && let Err(sessions::Error::ContinuedSince { .. }) =
+                self.handle.sessions().would_undo(id)
         {
             return self.undo_new(back).await;
         }

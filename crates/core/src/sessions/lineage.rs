@@ -238,7 +238,7 @@ impl Sessions {
             .any(|entry| entry.body.message().is_some_and(|message| message.role != Role::System));
         let archived = unused && tally.entries <= seq + READ_ENTRIES && !session.header.archived;
         if keys.is_empty() && !archived {
-            return Err(if unused { nothing() } else { Error::GoneOn { id } });
+            return Err(if unused { nothing() } else { Error::ContinuedSince { id } });
         }
         let (origin, back_to) = (started.origin, Some(back_to));
         let undone = Undone::Start { session: id, origin, back_to, archived };

@@ -91,7 +91,7 @@ pub enum Error {
     /// The session was continued since it was started, and no key points at it that could be moved
     /// back.
     #[error("session {id} has been continued since it was started")]
-    GoneOn { id: SessionId },
+    ContinuedSince { id: SessionId },
     /// Every name that was tried is taken.
     #[error("`{name}` is taken, with every number")]
     NoFreeName { name: Name },

@@ -1,9 +1,10 @@
 //! Which instructions apply in a turn.
 //!
-//! The log says so: the latest system message holds. An agent that answers once has its own
-//! written down before its turn, with a note of which ones they replace; those hold again as soon
-//! as the turn is over or, after a crash, before the next one begins. What the project says to
-//! agents, and where the tools work, is a part of each of them, as it was when a turn began.
+//! The log decides: the latest system message applies. If an agent answers a single turn, its
+//! instructions are appended before the turn, with a note of which ones they replace; those apply
+//! again as soon as the turn is over or, after a crash, before the next one begins. The project's
+//! instructions, and the folder of the tools, as they were when a turn began, are part of each
+//! system message.
 
 use rethread_core::{Message, Place, Raw, Role, StoreError, Thread, sessions};
 

@@ -108,8 +108,8 @@ impl ProjectInstructions {
         message
     }
 
-    /// The system message to be written in the place of `held`, where the project says something
-    /// else now, or the tools work in another folder than it names.
+    /// The system message that replaces `held`, if the project's instructions or the folder of the
+    /// tools have changed.
     pub(crate) fn replacing(
         &self,
         held: Option<&Message>,

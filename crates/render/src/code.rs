@@ -1,12 +1,12 @@
-//! Code, cut into pieces by what they mean.
+//! Splits code into pieces by their syntactic role.
 //!
-//! The grammars are loaded when the first line of a known language is highlighted, never before, and
-//! stay for the life of the process. Colours are not chosen here: a piece has a `Role`, and the output
-//! knows its colour.
+//! The grammars are loaded when the first line of a known language is highlighted, never before,
+//! and stay loaded. Colours are not chosen here: a piece has a `Role`, and the output has a colour
+//! for it.
 //!
 //! Grammars are regular expressions, and a hostile text can make one slow. So there are limits: for
-//! the length of a line, and for the code in one document and the time it takes. Code beyond them is
-//! shown all the same, without colours.
+//! the length of a line, and for the code in one document and the time it takes. Code beyond them
+//! is shown without colours.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use syntect::parsing::{BasicScopeStackOp, ParseState, Scope, ScopeStack, SyntaxS
 
 use crate::palette::Role;
 
-/// Bytes of a line. Some expressions take the square of a line's length; lines longer than this are
+/// Bytes of a line. Some expressions take quadratic time in the length of a line; longer lines are
 /// minified files and data, which nobody reads by their colours.
 const LINE_BYTES_MAX: usize = 500;
 
@@ -24,8 +24,8 @@ const LINE_BYTES_MAX: usize = 500;
 /// through.
 const CODE_BYTES_MAX: usize = 256 * 1_024;
 
-/// Time for one document. Several times what the most code takes; only text written against a grammar
-/// gets here.
+/// Time for one document. Several times what the largest code takes; only a text that attacks a
+/// grammar gets here.
 const TIME_MAX: Duration = Duration::from_secs(3);
 
 /// The first scopes that fit decide, so the longer one comes first.
@@ -108,8 +108,8 @@ fn grammars() -> &'static Grammars {
     })
 }
 
-/// Whether the grammars for highlighting have been loaded. They take a moment and some megabytes, so a
-/// program that never shows code must not have them.
+/// Whether the grammars for highlighting have been loaded. They take a moment and some megabytes,
+/// so a program that never shows code must not load them.
 pub fn grammars_are_loaded() -> bool {
     GRAMMARS.get().is_some()
 }
@@ -153,7 +153,7 @@ impl Highlighter {
         self.state.is_none()
     }
 
-    /// The pieces of the next line, which has no line feed. Together they are the line.
+    /// The pieces of the next line, which has no line feed. Concatenated, they are the line.
     pub(crate) fn line<'l>(&mut self, line: &'l str) -> Vec<(&'l str, Option<Role>)> {
         let within = line.len() <= LINE_BYTES_MAX
             && self.bytes + line.len() < CODE_BYTES_MAX

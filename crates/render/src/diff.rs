@@ -1,8 +1,8 @@
-//! What a change does to a text: the lines around it, with their numbers.
+//! Diffs of texts: the changed lines with some context, and line numbers.
 //!
 //! Bounded in time and size for any two texts: binary and very large files are summarised, a
 //! comparison that takes too long becomes coarser, and a very long diff says how much it leaves
-//! out. Names of files are not here; the caller knows them.
+//! out. File names are not part of it; the caller knows them.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ const CONTEXT_LINES: usize = 3;
 /// Bytes of a text that is compared. Larger files are generated, and nobody reads their diff.
 const TEXT_BYTES_MAX: usize = 2 * 1_024 * 1_024;
 
-/// Lines that are shown. A person who has to say yes to a change reads a few hundred at the most.
+/// Lines that are shown. A person who has to approve a change reads a few hundred at most.
 const LINES_MAX: usize = 2_000;
 
-/// Time for comparing lines, and once more for comparing words: what a person does not notice.
+/// Time for comparing lines, and again for comparing words: short enough not to be noticed.
 const TIME_MAX: Duration = Duration::from_millis(200);
 
 /// Lines of a change in which changed words are looked for. In longer ones little is left to find.
@@ -78,7 +78,7 @@ pub(crate) enum Sign {
 }
 
 impl Diff {
-    /// Compares what a file holds with what it will hold. Takes half a second at the most.
+    /// Compares the current and the new content of a file. Takes at most half a second.
     pub fn new(old: &[u8], new: &[u8]) -> Diff {
         let summary = |content| Diff { content, added: 0, removed: 0 };
         if old == new {
@@ -105,7 +105,7 @@ impl Diff {
     }
 }
 
-/// What is said about lines that are left out.
+/// The note about lines that are left out.
 pub(crate) fn more_lines(count: usize) -> String {
     format!("{count} more line{}", if count == 1 { "" } else { "s" })
 }

@@ -1,8 +1,8 @@
-//! Markdown as a tree of blocks, the one thing both outputs are made of.
+//! Markdown as a tree of blocks, from which both outputs are made.
 //!
 //! All text in a document is visible text (see `visible`), and no nesting is deeper than
-//! [`NESTING_MAX`], so an output may walk the tree by recursion and print what it finds. What the
-//! tree looks like is private: outputs of this crate are the only readers.
+//! [`NESTING_MAX`], so an output may walk the tree recursively and print what it finds. The
+//! structure of the tree is private to this crate.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
         language: String,
         text: String,
     },
-    /// A block of raw HTML, which is shown and never obeyed.
+    /// A block of raw HTML, which is shown as text and never interpreted.
     RawHtml(String),
     Quote(Vec<Block>),
     List(List),
@@ -101,7 +101,7 @@ pub(crate) struct Look {
     pub(crate) italic: bool,
     pub(crate) strike: bool,
     pub(crate) code: bool,
-    /// The address this text leads to, fit to be written into the output.
+    /// The address of the link, safe to be written into the output.
     pub(crate) link: Option<Arc<str>>,
     /// Set for the address that is written after the text of a link.
     pub(crate) address: Option<ShowAddress>,

@@ -1,12 +1,12 @@
 //! One renderer for Markdown, code and diffs, with two outputs: terminal and HTML.
 //!
-//! What a model writes is data. It is parsed once, into a [`Document`] of visible text, and both
-//! outputs are made of that: no escape sequence, no raw HTML and no hidden character of the text
-//! reaches a terminal or a browser. [`Stream`] renders a text while it arrives, and [`Diff`] shows
-//! what a change does.
+//! A model's text is data. It is parsed once, into a [`Document`] of visible text, and both outputs
+//! are made from that: no escape sequence, no raw HTML and no hidden character of the text reaches
+//! a terminal or a browser. [`Stream`] renders a text while it arrives, and [`Diff`] shows a
+//! change.
 //!
-//! Nothing here reads a file, asks a terminal or keeps state between calls, except the grammars for
-//! highlighting: they are loaded at the first block of code that needs them.
+//! Nothing here reads a file, queries a terminal or keeps state between calls, except the grammars
+//! for highlighting: they are loaded at the first block of code that needs them.
 //!
 //! ```
 //! use rethread_render::{Document, html, terminal};

@@ -1,4 +1,4 @@
-//! Where a link may lead, and links that are written as plain addresses.
+//! Which links are allowed, and links that are written as plain addresses.
 //!
 //! A model's link is data until a person follows it. Only addresses that open a page or a mail are
 //! links at all; everything else (`javascript:`, `data:`, `file:`, paths) is shown as text.
@@ -30,8 +30,8 @@ pub(crate) fn safe(address: &str) -> Option<String> {
     (encoded.len() <= ADDRESS_BYTES_MAX).then_some(encoded)
 }
 
-/// Whether the text of a link pretends to be an address, but another one than it leads to. Such a
-/// link is shown with where it really leads.
+/// Whether the text of a link looks like an address other than its target. Such a link is shown
+/// with its real target.
 pub(crate) fn misleads(text: &str, address: &str) -> bool {
     let bare = |address: &str| {
         let address = address.trim().to_ascii_lowercase();

@@ -1,10 +1,10 @@
 //! A text rendered for a terminal while it arrives.
 //!
-//! What is finished is returned once and never again; what may still change is rendered whenever it is
-//! asked for. A piece is finished when no later text can change it: a paragraph at the blank line
-//! after it, a line of code with its line feed, an item of a list when the next one begins, a table
-//! when it ends. All finished pieces together are what rendering the whole text at once gives, however
-//! the text was cut.
+//! Finished lines are returned once and never again; what may still change is rendered on request.
+//! A piece is finished when no later text can change it: a paragraph at the blank line after it, a
+//! line of code with its line feed, an item of a list when the next one begins, a table when it
+//! ends. All finished pieces together are the same as rendering the whole text at once, however the
+//! text was split.
 //!
 //! One exception: a reference link, `[text][label]`, is a link only if its label is defined before it,
 //! or in the same block. A definition that comes later does not change what is finished.
@@ -15,16 +15,16 @@ use crate::terminal::Style;
 use crate::terminal::pieces::pieces;
 use crate::terminal::write::Writer;
 
-/// An open block is parsed again when it has grown by this part of its size, so that the whole work
-/// grows with the text and not with its square. Up to 4 KiB that is every line; a list of 64 KiB is
-/// looked at after each kilobyte.
+/// An open block is parsed again when it has grown by this fraction of its size, so that the total
+/// work is linear in the length of the text. Up to 4 KiB that is every line; a list of 64 KiB is
+/// parsed after each kilobyte.
 const GROWTH: usize = 64;
 
 /// Bytes of an open block that is small enough to be parsed at every line.
 const SMALL_BYTES: usize = 4 * 1_024;
 
-/// Bytes of open text that are rendered to be looked at: many screens, and at the most 20 ms of work.
-/// The end of a longer block is not shown before it is finished.
+/// Bytes of open text that are rendered for a preview: many screens, and at most 20 ms of work. The
+/// end of a longer block is not shown before it is finished.
 const OPEN_BYTES_MAX: usize = 256 * 1_024;
 
 /// Renders a text that arrives in pieces.
@@ -68,7 +68,7 @@ impl Stream {
         }
     }
 
-    /// Takes more text. Returns the lines that are finished by it, each with its line feed.
+    /// Adds text. Returns the lines that are finished by it, each with its line feed.
     pub fn push(&mut self, text: &str) -> String {
         self.text.push_str(text);
         // Only whole lines decide: `-` may become a list, a rule, or a heading.
@@ -84,9 +84,9 @@ impl Stream {
         self.advance(whole)
     }
 
-    /// The lines that may still change, as they look now: what follows the finished ones on the
-    /// screen until the next call. The open block is parsed for it, so ask when the screen is drawn
-    /// and not for every word. Nothing is shown of the end of a block larger than 256 KiB.
+    /// The lines that may still change, as they look now: they follow the finished ones on the
+    /// screen until the next call. The open block is parsed for this, so call it when the screen is
+    /// drawn and not for every word. The end of a block larger than 256 KiB is not shown.
     pub fn open(&self) -> String {
         let mut out = String::new();
         if self.text.len() > OPEN_BYTES_MAX {
@@ -100,7 +100,7 @@ impl Stream {
         out
     }
 
-    /// Continues at another width. What is finished stays as it was; everything else is rendered at
+    /// Continues at another width. Finished lines stay as they were; everything else is rendered at
     /// the new width, and nothing is lost or repeated.
     pub fn resize(&mut self, width: usize) {
         self.style.width = width;

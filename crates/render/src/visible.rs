@@ -1,9 +1,9 @@
-//! Text with everything that cannot be seen spelled out.
+//! Makes invisible characters visible.
 //!
-//! A terminal obeys control characters, and a reader is fooled by direction marks and by characters
-//! without a shape. All of them become what they are called, `\u{1b}`, so nothing is lost and nothing
-//! acts. It is done to the text after it was parsed: `&#27;` is four harmless characters before, and
-//! an escape after.
+//! A terminal obeys control characters, and a reader is misled by direction marks and by characters
+//! without a shape. All of them are written as escapes, `\u{1b}`, so nothing is lost and nothing
+//! has an effect. This is done after parsing: `&#27;` is harmless text before, and an escape
+//! character after.
 //!
 //! Nothing is escaped for HTML here: that belongs to the output, see `html`.
 

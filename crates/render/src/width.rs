@@ -1,7 +1,7 @@
 //! How many columns of a terminal a text takes.
 //!
-//! Counted by what a person sees as one character, so that a family of four joined emoji takes two
-//! columns and not eight. Terminals disagree about a few of them; Unicode's tables decide here.
+//! Counted by grapheme clusters, so that a family of four joined emoji takes two columns and not
+//! eight. Terminals disagree about a few of them; Unicode's tables decide here.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;

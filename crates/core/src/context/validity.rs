@@ -34,7 +34,7 @@ pub(super) fn finish(draft: Draft<'_>, model: &Model) -> Context {
     out.finish().0
 }
 
-/// The messages a provider is sent, in the making.
+/// The messages for a provider, while they are written.
 pub(super) struct Out {
     messages: Vec<Message>,
     tokens: u64,

@@ -167,7 +167,7 @@ pub(crate) struct Written {
     pub(crate) refers_to: Vec<u64>,
 }
 
-/// An excerpt in the making.
+/// An excerpt, while it is written.
 struct Out<'a> {
     text: String,
     reference: &'a str,

@@ -1,6 +1,6 @@
-//! Lines that already hold escape sequences of ours: how wide they are, wrapped and cut.
+//! Lines that contain our own escape sequences: their width, wrapping and cutting.
 //!
-//! For what a program says itself (notices, status lines). What others say goes through a
+//! For a program's own texts (notices, status lines). Other text goes through a
 //! [`Document`](crate::Document) or is made visible first: these functions pass escapes on.
 
 use crate::width::{characters, width};

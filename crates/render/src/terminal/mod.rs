@@ -1,8 +1,8 @@
 //! Documents and diffs for a terminal.
 //!
 //! The text never reaches the terminal as anything but text: the only escape sequences are those
-//! written in `ansi`. No line is wider than the window, so a caller who has to redraw lines can count
-//! them. Nothing is read from the terminal and nothing is moved on it: the result is a string.
+//! written in `ansi`. No line is wider than the window, so a caller that redraws lines can count
+//! them. Nothing is read from the terminal and the cursor is not moved: the result is a string.
 
 pub(crate) mod ansi;
 mod diff;

@@ -1,8 +1,8 @@
-//! The tree of blocks as a flat list of pieces, each of which is written without the others.
+//! The tree of blocks as a flat list of pieces that can be written independently.
 //!
-//! A piece is a paragraph, a heading, a line of code, a table. It knows the quotes and list items it
-//! is in, so it can be written at any width at any time. That is what makes streaming simple: pieces
-//! that are done are written once, and those that may change are written again, see `stream`.
+//! A piece is a paragraph, a heading, a line of code, a table. It knows the quotes and list items
+//! it is in, so it can be written at any width at any time. That makes streaming simple: finished
+//! pieces are written once, and those that may change are written again, see `stream`.
 
 use crate::document::{Block, Item, Kind, List, Span, Table};
 

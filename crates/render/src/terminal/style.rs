@@ -1,4 +1,4 @@
-//! What a terminal can show, and what the person in front of it wants.
+//! What a terminal can show, and what its user wants.
 
 use crate::palette::Background;
 

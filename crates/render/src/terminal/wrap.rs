@@ -1,4 +1,4 @@
-//! Words into lines.
+//! Wraps words into lines.
 //!
 //! A word moves to the next line whole, unless it is longer than a line. Chinese and Japanese have no
 //! spaces: their lines break between any two characters, but never before a closing mark or after an

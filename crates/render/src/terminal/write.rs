@@ -1,4 +1,4 @@
-//! Pieces as lines of a terminal.
+//! Writes pieces as lines of a terminal.
 
 use super::ansi::{Face, Line, Run, push, write_line};
 use super::pieces::{Body, Container, Marker, Piece};

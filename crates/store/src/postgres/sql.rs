@@ -406,8 +406,8 @@ pub(super) const UPDATE: &str = "UPDATE rethread_sessions SET name = $3, header 
     archived = $5, workspace_hash = $6, parent = $7, continues = $8, trashed = $9 \
     WHERE owner = $1 AND id = $2";
 
-/// Takes, renews or gives back a lease, unless someone else has it. `$3` holder, `$4` how long,
-/// `$5` now.
+/// Takes, renews or releases a lease, unless someone else has it. `$3` holder, `$4` how long, `$5`
+/// now.
 pub(super) const LEASE: &str = concat!(
     "UPDATE rethread_sessions SET \
        fence = fence + CASE WHEN $4::bigint > 0 AND (until IS NULL OR until <= ",

@@ -209,7 +209,8 @@ pub(super) fn savings(row: &Row) -> String {
             CutReason::Echo => "what an edit says again",
             CutReason::Repeated => "lines that an earlier result shows, and more of those results",
             CutReason::Long => "lines beyond the allowance",
-            CutReason::Cold => "lines of finished turns, when the cache was cold or it paid",
+            CutReason::Cold => "lines of finished turns, when the cache was cold",
+            CutReason::Pays => "lines of finished turns, when that paid",
         };
         writeln!(out, "| {what} | {:.1} |", row.saved[at]).expect("memory takes every write");
     }

@@ -70,8 +70,14 @@ pub(super) struct Scored {
 }
 
 /// Why results are shortened.
-pub(super) const WHYS: [CutReason; 5] =
-    [CutReason::Tidied, CutReason::Echo, CutReason::Repeated, CutReason::Long, CutReason::Cold];
+pub(super) const WHYS: [CutReason; 6] = [
+    CutReason::Tidied,
+    CutReason::Echo,
+    CutReason::Repeated,
+    CutReason::Long,
+    CutReason::Cold,
+    CutReason::Pays,
+];
 
 /// Scores the calls of one session.
 pub(super) struct Scorer {

@@ -14,6 +14,15 @@ use crate::provider::{Delta, Failure, Request};
 use crate::runner::Runner;
 use crate::tool::Spec;
 
+/// What is sent along with a context.
+#[derive(Clone, Copy)]
+pub(crate) struct AskWith<'a> {
+    /// The tools that may be called.
+    pub(crate) tools: &'a [Spec],
+    /// Whether the provider is asked to keep its cache for longer than usual.
+    pub(crate) keep_longer: bool,
+}
+
 /// The result of asking.
 pub(crate) enum AskOutcome {
     /// A complete reply.
@@ -30,7 +39,7 @@ impl Runner {
         &self,
         id: SessionId,
         context: &Context,
-        tools: &[Spec],
+        AskWith { tools, keep_longer }: AskWith<'_>,
         events: &Events,
         stop: &CancellationToken,
     ) -> AskOutcome {
@@ -50,7 +59,7 @@ impl Runner {
                 let model = &self.responder.model;
                 let stable = context.stable;
                 let session = Some(id);
-                let request = Request { model, messages, stable, tools, session };
+                let request = Request { model, messages, stable, tools, session, keep_longer };
                 let reply = tokio::select! {
                     biased;
                     () = stop.cancelled() => None,

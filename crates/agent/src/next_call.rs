@@ -1,13 +1,16 @@
 //! What the next call of a session will cost: how much of the session is shown, and whether the
 //! provider has it in its cache.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use rethread_core::Session;
 use rethread_core::context::{Context, Model};
+use rethread_core::limits::READ_ENTRIES;
 use rethread_core::message::Usage;
+use rethread_core::{Session, Sessions};
 use serde::Serialize;
 
-use crate::provider::{Models, OFFLINE, Price, cache_facts};
+use crate::provider::{HOUR_FACTOR, Models, OFFLINE, Price, cache_facts};
 use crate::tool::Spec;
 
 /// What the next call costs, before the question is added.
@@ -56,6 +59,7 @@ pub enum CacheState {
 impl NextCall {
     /// What the next call of a session costs now.
     pub fn new(
+        sessions: &Sessions,
         session: &Session,
         (model, context, tools): (&Model, &Context, &[Spec]),
         models: &Models,
@@ -64,7 +68,19 @@ impl NextCall {
         let tally = session.tally;
         let cleared = tally.boundary.map_or(0, |clear| clear.tokens);
         let facts = cache_facts(model);
-        let until = facts.warm_until(session.last_activity_at);
+        let life = match facts.life.longer {
+            Some(_) => {
+                // What cannot be read is passed over: this is an estimate.
+                let last = tally.entries.saturating_sub(READ_ENTRIES)..tally.entries;
+                let last = sessions.entries(session.id(), last).around_damage();
+                facts.life.after(&last.flatten().collect::<Vec<_>>())
+            }
+            None => facts.life.usual,
+        };
+        let last = session.last_activity_at;
+        let until = last.saturating_add(life).unwrap_or(Timestamp::MAX);
+        let pause = Duration::try_from(now.duration_since(last)).unwrap_or_default();
+        let hour = facts.life.after_pause(life, pause) > facts.life.usual;
         let asked = session.usage.contains_key(&model.id());
         let tools = tools.iter().map(Spec::tokens).sum();
         let sent = context.tokens.saturating_add(tools);
@@ -79,7 +95,10 @@ impl NextCall {
         } else {
             CacheState::Cold { since: until }
         };
-        let price = models.price(&model.id());
+        let price = models.price(&model.id()).map(|price| match hour {
+            true => Price { cache_write: price.input * HOUR_FACTOR, ..price },
+            false => price,
+        });
         let (warm, cold, plain) = (
             Usage { cache_read: sent, ..Usage::default() },
             Usage { cache_write: sent, ..Usage::default() },
@@ -92,7 +111,8 @@ impl NextCall {
             CacheState::Unsent | CacheState::Cold { .. } => (of(cold), of(cold)),
         };
         let said = tally.tokens.saturating_sub(cleared);
-        NextCall { tokens: context.tokens, said, tools, cache, dollars, dollars_cold }
+        let tokens = context.tokens;
+        NextCall { tokens, said, tools, cache, dollars, dollars_cold }
     }
 }
 
@@ -118,7 +138,8 @@ mod tests {
         let now = session.last_activity_at;
         let next = |session: &Session, context: &Context, seconds: i64| {
             let now = now + jiff::SignedDuration::from_secs(seconds);
-            let next = NextCall::new(session, (&model, context, &[]), &Models::default(), now);
+            let shape = (&model, context, &[][..]);
+            let next = NextCall::new(&sessions, session, shape, &Models::default(), now);
             let cents = |dollars: Option<f64>| (dollars.expect("priced") * 1e4).round() as u64;
             assert_eq!((next.tokens, next.said), (context.tokens, 400_000));
             (next.cache, cents(next.dollars), cents(next.dollars_cold))

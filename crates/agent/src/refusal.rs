@@ -15,12 +15,11 @@ use rethread_core::turn::{left_out, turns};
 use rethread_core::{EntryId, Item, Log, Place, Role, Thread};
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::AskOutcome;
+use crate::ask::{AskOutcome, AskWith};
 use crate::events::{Event, Events};
 use crate::leased_thread::LeasedThread;
 use crate::provider::{Failure, RefusalCause};
 use crate::runner::{Runner, TurnError};
-use crate::tool::Spec;
 
 /// Why a turn is left out.
 const REFUSED: &str = "the provider refused it";
@@ -32,12 +31,12 @@ impl Runner {
         held: &LeasedThread,
         at: Place,
         context: &Context,
-        tools: &[Spec],
+        with: AskWith<'_>,
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<AskOutcome, TurnError> {
         let (id, turn) = (at.session, at.seq);
-        let mut asked = self.ask(id, context, tools, events, stop).await;
+        let mut asked = self.ask(id, context, with, events, stop).await;
         let Some(mut cause) = cause_of(&asked) else { return Ok(asked) };
         let suspects = held.with(move |thread| Ok(unanswered_before(thread, turn))).await?;
         // The newest is tried alone first: those before it may only have had bad luck.
@@ -48,7 +47,7 @@ impl Runner {
                 continue;
             }
             let without = self.context_without(held, suspects.clone()).await?;
-            asked = self.ask(id, &without, tools, events, stop).await;
+            asked = self.ask(id, &without, with, events, stop).await;
             match cause_of(&asked) {
                 None if matches!(asked, AskOutcome::Reply(_)) => {
                     let turns = suspects.len();

@@ -69,7 +69,8 @@ pub(crate) async fn reply(
     messages: &[Message],
 ) -> Result<Message, String> {
     let stable = messages.len();
-    let request = Request { model, messages, stable, tools: &[], session: None };
+    let (session, keep_longer) = (None, false);
+    let request = Request { model, messages, stable, tools: &[], session, keep_longer };
     let mut listen = |_: Delta| {};
     match tokio::time::timeout(SUMMARY_TIME_MAX, provider.ask(request, &mut listen)).await {
         Ok(Ok(reply)) => Ok(reply),

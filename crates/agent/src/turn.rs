@@ -9,11 +9,11 @@
 //! sends the results.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use rethread_core::context::{Context, Cut, CutEffect, Policy, Step as Cutter};
+use rethread_core::context::{Context, Cut, CutEffect, Model, Policy, Step as Cutter};
 use rethread_core::entry::{Body, Finished, RoundLimit};
 use rethread_core::message::{Call, ToolResult, Usage};
 use rethread_core::turn::{TurnPart, left_out};
@@ -22,7 +22,7 @@ use rethread_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::AskOutcome;
+use crate::ask::{AskOutcome, AskWith};
 use crate::events::{Event, Events};
 use crate::host::Refusal;
 use crate::instructions::own_again;
@@ -201,8 +201,9 @@ impl Runner {
             turn.report_cut(&context, events).await;
             turn.meter.call(&context);
             let tools = turn.tools.clone();
+            let with = AskWith { tools: &tools, keep_longer: turn.keep_longer };
             let at = Place { session: turn.id, seq: turn.seq };
-            let asked = self.ask_past_refusals(held, at, &context, &tools, events, stop).await?;
+            let asked = self.ask_past_refusals(held, at, &context, with, events, stop).await?;
             let reply = match asked {
                 AskOutcome::Reply(reply) => reply,
                 AskOutcome::Stopped(partial) => return turn.end(held, partial, End::Stopped).await,
@@ -235,7 +236,7 @@ impl Runner {
             }
             // The next one extends it, which is cheapest if it has no other owner.
             drop(context);
-            context = self.context(held).await?;
+            (context, turn.keep_longer) = self.context(held).await?;
         }
         turn.limit = Some(RoundLimit::default());
         turn.end(held, None, End::RoundLimit).await
@@ -286,9 +287,11 @@ impl Runner {
         self.responder.tools.find(&call.name).is_some_and(|tool| !tool.changes())
     }
 
-    async fn context(&self, held: &LeasedThread) -> Result<Arc<Context>, sessions::Error> {
+    /// The next context, and whether the provider is asked to keep it for longer than usual.
+    async fn context(&self, held: &LeasedThread) -> Result<(Arc<Context>, bool), sessions::Error> {
         let (policy, model) = (self.responder.policy.clone(), self.responder.model.clone());
-        held.with(move |thread| thread.context(&policy, &model)).await
+        held.with(move |thread| Ok((thread.context(&policy, &model)?, keep_longer(thread, &model))))
+            .await
     }
 
     /// Appends results for open calls and the question, atomically; or the results that a turn was
@@ -299,28 +302,34 @@ impl Runner {
         input: &TurnInput,
     ) -> Result<Result<(Start, Arc<Context>), Refusal>, sessions::Error> {
         thread.show_by(&self.responder.policy);
+        let model = &self.responder.model;
         let before = Before::of(thread);
+        let life = cache_facts(model).life.after(thread.log().entries());
         let mut start = match input {
-            TurnInput::Question(question) => self.ask_in(thread, question)?,
+            TurnInput::Question(question) => self.ask_in(thread, question, life)?,
             TurnInput::Results(results) => match self.continued(thread, results)? {
                 Ok(start) => start,
                 Err(refusal) => return Ok(Err(refusal)),
             },
         };
-        let context = thread.context(&self.responder.policy, &self.responder.model)?;
-        let life = cache_facts(&self.responder.model).life;
+        let context = thread.context(&self.responder.policy, model)?;
+        start.keep_longer = keep_longer(thread, model);
         start.meter = Meter::new(&before, &context, thread, life);
         Ok(Ok((start, context)))
     }
 
-    fn ask_in(&self, thread: &mut Thread, question: &Incoming) -> Result<Start, sessions::Error> {
+    fn ask_in(
+        &self,
+        thread: &mut Thread,
+        question: &Incoming,
+        cache_life: Duration,
+    ) -> Result<Start, sessions::Error> {
         let mut first: Vec<Item> = thread.log().repair().into_iter().map(Item::from).collect();
         let next = thread.head() + first.len() as u64;
         first.extend(self.instructions_first(thread, next)?.into_iter().map(Item::from));
         let undecided = thread.undecided(&self.responder.policy)?;
         first.extend(undecided.map(|decided| Item::from(Body::Decided(decided))));
-        let life = cache_facts(&self.responder.model).life;
-        let thinned = thread.thinning(&self.responder.policy, life);
+        let thinned = thread.thinning(&self.responder.policy, cache_life);
         first.extend(thinned.map(|thinned| Item::from(Body::Thinned(thinned))));
         let mut all = first.clone();
         all.push(question.clone().into());
@@ -351,6 +360,13 @@ struct Start {
     usage: Usage,
     text: String,
     meter: Meter,
+    keep_longer: bool,
+}
+
+/// Whether the provider is asked to keep the next context of a thread for longer than usual.
+fn keep_longer(thread: &Thread, model: &Model) -> bool {
+    let life = cache_facts(model).life;
+    life.after(thread.log().entries()) > life.usual
 }
 
 impl Runner {
@@ -426,6 +442,8 @@ pub(crate) struct RunningTurn {
     /// The model that answers, as `provider/model`.
     model: String,
     meter: Meter,
+    /// The provider is asked to keep its cache for longer than usual.
+    keep_longer: bool,
     /// What the model was sent last, after the turn.
     sent: Option<Arc<Context>>,
 }
@@ -457,6 +475,7 @@ impl RunningTurn {
             once: runner.instructions == Instructions::Once,
             model: runner.responder.model.id(),
             meter: start.meter,
+            keep_longer: start.keep_longer,
             sent: None,
         }
     }

@@ -36,6 +36,7 @@
 
 pub mod audit;
 pub mod blob;
+pub mod cache_life;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod context;
@@ -65,6 +66,7 @@ pub mod usage;
 pub mod world;
 
 pub use blob::{BlobId, BlobInfo};
+pub use cache_life::CacheLife;
 pub use entry::{Body, Entry, EntryId, NewEntry, Tally};
 pub use log::Log;
 pub use memory::MemoryStore;

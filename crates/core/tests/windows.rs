@@ -79,6 +79,14 @@ fn counted(context: &Context) -> u64 {
     texts.map(|text| u64::from(tokens::count(&text))).sum()
 }
 
+/// What the last call of a turn that goes on brought is in view, or said to be above.
+fn check_last_result(context: &Context) {
+    let last = context.messages.last().into_iter().flat_map(Message::results).last();
+    let Some(text) = last.map(|result| result.text()) else { return };
+    let marks = |line: &str| line.starts_with('[') && line.contains(" cut");
+    assert!(!text.lines().all(marks), "{text}:\n{}", explain(context));
+}
+
 /// The entries whose results the context refers to are shown in it.
 fn check_references(context: &Context, log: &Log) {
     let mut shown = HashSet::new();
@@ -131,6 +139,7 @@ fn every_context_fits_its_window_and_is_accepted() {
                         assert!(really <= window, "{name}, {window}: {really} are sent");
                         filled += u64::from(said * 2 > budget);
                         check_references(&context, &log);
+                        check_last_result(&context);
                         if context.messages.last().is_some_and(|m| m.role != Role::Assistant) {
                             let broken = match provider {
                                 "anthropic" => rules::anthropic::check(&wire::anthropic(&context)),
@@ -172,6 +181,7 @@ fn a_full_window_is_rewritten_once_in_a_quarter_of_it() {
                     context.messages.starts_with(&before.messages[..before.stable])
                 });
                 rewritten += u64::from(!grown);
+                check_last_result(&context);
                 before = Some(context);
             });
             logged = thread.log().tally().tokens;

@@ -3,9 +3,11 @@
 //! Thinking is sent back byte for byte, in its original order: a block that was kept as JSON is
 //! written as that JSON. Up to four positions of a request are marked for the cache, which is the
 //! maximum: the tools, the instructions, the end of the finished turns, and the end of the part
-//! that stays stable during this turn.
+//! that stays stable during this turn. They ask for an hour if the pauses of a session show that it
+//! pays.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rethread_core::message::Usage;
 use rethread_core::{Block, BlockKind, Message, Raw, Role};
@@ -20,11 +22,14 @@ use super::openai_body::PICTURE;
 use super::{Delta, Failure, Listener, Provider, Reply, Request, reply};
 
 const BASE: &str = "https://api.anthropic.com";
+const PATH: &str = "/v1/messages";
 
 /// Models run by Anthropic.
 #[derive(Debug)]
 pub(super) struct Anthropic {
     http: Http,
+    /// A cache that lives for an hour was refused: whoever answers at the address does not know it.
+    no_hour: AtomicBool,
 }
 
 impl Anthropic {
@@ -41,14 +46,22 @@ impl Anthropic {
         let key = Some((Scheme::ApiKey, key));
         let idle = env.idle.unwrap_or(IDLE_MAX);
         let http = Http::new(provider, ANTHROPIC_BASE_URL, base, key, idle)?;
-        Ok(Anthropic { http: http.with_header("anthropic-version", "2023-06-01") })
+        let http = http.with_header("anthropic-version", "2023-06-01");
+        Ok(Anthropic { http, no_hour: AtomicBool::new(false) })
     }
 }
 
 impl Provider for Anthropic {
     fn ask<'a>(&'a self, request: Request<'a>, listener: Listener<'a>) -> Reply<'a> {
         Box::pin(async move {
-            let mut incoming = self.http.post("/v1/messages", body(&request)).await?;
+            let hour = request.keep_longer && !self.no_hour.load(Ordering::Relaxed);
+            let mut incoming = match self.http.post(PATH, body(&request, hour)).await {
+                Err(Failure::Refused { message, .. }) if hour && message.contains("ttl") => {
+                    self.no_hour.store(true, Ordering::Relaxed);
+                    self.http.post(PATH, body(&request, false)).await?
+                }
+                answer => answer?,
+            };
             let (mut events, mut draft) = (Events::default(), Draft::default());
             while let Some(data) = incoming.event(&mut events).await? {
                 draft.take(&data, listener).map_err(|fault| self.http.failure(fault))?;
@@ -65,6 +78,10 @@ impl Provider for Anthropic {
         })
     }
 }
+
+/// What asks for the cache up to a block: for five minutes, and for an hour.
+const MARK: &str = r#"{"type":"ephemeral"}"#;
+const HOUR_MARK: &str = r#"{"type":"ephemeral","ttl":"1h"}"#;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -87,7 +104,9 @@ struct Said {
     results: usize,
 }
 
-fn body(request: &Request<'_>) -> Vec<u8> {
+/// The request, whose marks ask for an hour, or for five minutes.
+fn body(request: &Request<'_>, hour: bool) -> Vec<u8> {
+    let mark = if hour { HOUR_MARK } else { MARK };
     let mut system: Vec<Raw> = Vec::new();
     let mut messages: Vec<Said> = Vec::new();
     let marks = marks(request);
@@ -111,7 +130,7 @@ fn body(request: &Request<'_>) -> Vec<u8> {
         let last = messages.last_mut().expect("there is one now");
         for (place, part) in message.content.iter().enumerate() {
             let written = block(part);
-            let written = if cached == Some(place) { marked(&written) } else { written };
+            let written = if cached == Some(place) { marked(&written, mark) } else { written };
             // Results come before the user's other blocks.
             if matches!(part.kind, BlockKind::ToolResult(_)) {
                 last.content.insert(last.results, written);
@@ -128,10 +147,10 @@ fn body(request: &Request<'_>) -> Vec<u8> {
         .collect();
     // Marked separately: the tools stay cached if only the instructions change.
     if let Some(last) = tools.last_mut() {
-        last["cache_control"] = json!({"type": "ephemeral"});
+        last["cache_control"] = serde_json::from_str(mark).expect("a mark is valid JSON");
     }
     if let Some(last) = system.last_mut() {
-        *last = marked(last);
+        *last = marked(last, mark);
     }
     let (model, max_tokens) = (request.model.name.as_str(), request.model.reply);
     let body = Body { model, max_tokens, stream: true, tools, system, messages };
@@ -164,9 +183,9 @@ fn can_be_marked(block: &Block) -> bool {
 
 /// The block with a cache mark after its other fields. The fields are not parsed, because numbers
 /// in the arguments of a call would be written differently.
-fn marked(block: &Raw) -> Raw {
+fn marked(block: &Raw, mark: &str) -> Raw {
     let fields = block.get().strip_suffix('}').expect("a block is an object");
-    let marked = format!("{fields},\"cache_control\":{{\"type\":\"ephemeral\"}}}}");
+    let marked = format!("{fields},\"cache_control\":{mark}}}");
     Raw::parse(marked).expect("an object with one more field is an object")
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use rethread_core::CacheLife;
 use rethread_core::context::Model;
 
 /// Facts about a prompt cache.
@@ -13,7 +13,7 @@ use rethread_core::context::Model;
 pub struct CacheFacts {
     /// How long it keeps a context that is not sent again. If a provider gives a range, its lower
     /// end: assuming too early that a cache has expired costs only what thinning removes.
-    pub life: Duration,
+    pub life: CacheLife,
     /// The minimum size in tokens.
     pub least: u64,
 }
@@ -21,6 +21,10 @@ pub struct CacheFacts {
 /// Five minutes: Anthropic's default, the lower end of OpenAI's range before GPT-5.6, and how long
 /// Ollama keeps a model loaded.
 const FIVE_MINUTES: Duration = Duration::from_secs(5 * 60);
+/// What Anthropic can be asked for: writing then costs twice the price of input, instead of 1.25 times.
+const AN_HOUR: Duration = Duration::from_secs(60 * 60);
+/// What writing a token for an hour costs, in tokens of input.
+pub const HOUR_FACTOR: f64 = 2.0;
 /// OpenAI's guarantee since GPT-5.6.
 const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
 
@@ -55,14 +59,9 @@ pub fn cache_facts(model: &Model) -> CacheFacts {
     };
     let half_an_hour =
         model.provider == "openai" && HALF_AN_HOUR_MODELS.iter().any(|prefix| begins(prefix));
-    CacheFacts { life: if half_an_hour { HALF_AN_HOUR } else { FIVE_MINUTES }, least }
-}
-
-impl CacheFacts {
-    /// When the cache of a context that was last sent at this time expires.
-    pub fn warm_until(&self, last: Timestamp) -> Timestamp {
-        last.saturating_add(self.life).unwrap_or(Timestamp::MAX)
-    }
+    let usual = if half_an_hour { HALF_AN_HOUR } else { FIVE_MINUTES };
+    let longer = (model.provider == "anthropic").then_some(AN_HOUR);
+    CacheFacts { life: CacheLife { usual, longer }, least }
 }
 
 #[cfg(test)]
@@ -83,8 +82,9 @@ mod tests {
             ("ollama", "llama4", 300, 0),
         ] {
             let facts = cache_facts(&Model::new(provider, name));
-            assert_eq!((facts.life.as_secs(), facts.least), (life, least), "{provider}/{name}");
-            assert_eq!(facts.warm_until(Timestamp::UNIX_EPOCH).as_second(), life as i64);
+            let found = (facts.life.usual.as_secs(), facts.least);
+            assert_eq!(found, (life, least), "{provider}/{name}");
+            assert_eq!(facts.life.longer.is_some(), provider == "anthropic");
         }
     }
 

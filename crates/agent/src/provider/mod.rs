@@ -18,7 +18,7 @@ mod openai_body;
 mod refusal_cause;
 mod reply;
 
-pub use cache::{CacheFacts, cache_facts};
+pub use cache::{CacheFacts, HOUR_FACTOR, cache_facts};
 pub use env::Env;
 pub use http::{Secret, client};
 pub use models::{BadModel, ModelFacts, Models, PRICES_AS_OF, Price, default_model, describe};
@@ -51,6 +51,9 @@ pub struct Request<'a> {
     pub tools: &'a [Spec],
     /// The session, so that the provider can find what it has cached.
     pub session: Option<SessionId>,
+    /// Whether the provider is asked to keep what it caches for longer than usual: see
+    /// [`CacheLife`](rethread_core::CacheLife).
+    pub keep_longer: bool,
 }
 
 /// A piece of a streamed reply.

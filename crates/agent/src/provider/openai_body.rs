@@ -214,6 +214,7 @@ mod tests {
             stable: 1,
             tools: &[],
             session: Some(id),
+            keep_longer: false,
         };
         let sent = |key| -> Value { serde_json::from_slice(&body(&request, key)).expect("JSON") };
         assert_eq!(sent(Some(id))["prompt_cache_key"], id.to_string());

@@ -60,7 +60,7 @@ fn check(schema: &Value, given: &Map<String, Value>) -> Result<(), ToolFailure> 
         return Err(ToolFailure(format!("there is no argument `{name}`; there are {}", names())));
     }
     for (name, property) in properties {
-        let expected = expected(&property["type"]);
+        let expected = expected(property);
         let required = schema["required"]
             .as_array()
             .is_some_and(|all| all.iter().any(|required| required.as_str() == Some(name.as_str())));
@@ -87,27 +87,40 @@ fn check(schema: &Value, given: &Map<String, Value>) -> Result<(), ToolFailure> 
     Ok(())
 }
 
-/// Checks an object of a list.
+/// Checks an item of a list.
 fn check_item(schema: &Value, item: &Value) -> Result<(), ToolFailure> {
-    match item {
-        Value::Object(given) => check(schema, given),
-        other => Err(ToolFailure(format!("an object is expected, not {}", kind(other)))),
+    if schema.get("properties").is_some() {
+        return match item {
+            Value::Object(given) => check(schema, given),
+            other => Err(ToolFailure(format!("an object is expected, not {}", kind(other)))),
+        };
+    }
+    let expected = expected(schema);
+    match expected.iter().any(|expected| fits(item, expected)) {
+        true => Ok(()),
+        false => {
+            let (expected, found) = (expected.join(" or "), kind(item));
+            Err(ToolFailure(format!("{expected} is expected, not {found}")))
+        }
     }
 }
 
 const STRING: &str = "a string";
 const NUMBER: &str = "a whole number (0 or more)";
 const BOOL: &str = "true or false";
-const LIST: &str = "a list of objects";
+const LIST: &str = "a list";
+const OBJECTS: &str = "a list of objects";
 
-fn expected(types: &Value) -> Vec<&'static str> {
+/// What a value of this schema is called.
+fn expected(schema: &Value) -> Vec<&'static str> {
     let word = |name: &Value| match name.as_str() {
         Some("integer") => NUMBER,
         Some("boolean") => BOOL,
+        Some("array") if schema["items"].get("properties").is_some() => OBJECTS,
         Some("array") => LIST,
         _ => STRING,
     };
-    match types {
+    match &schema["type"] {
         Value::Array(several) => several.iter().map(word).collect(),
         one => vec![word(one)],
     }
@@ -117,7 +130,7 @@ fn fits(value: &Value, expected: &str) -> bool {
     match expected {
         NUMBER => value.is_u64(),
         BOOL => value.is_boolean(),
-        LIST => value.is_array(),
+        LIST | OBJECTS => value.is_array(),
         _ => value.is_string(),
     }
 }

@@ -2,7 +2,7 @@
 
 use rethread_core::entry::{Body, Entry};
 use rethread_core::limits::READ_ENTRIES;
-use rethread_core::message::Message;
+use rethread_core::message::{Message, ToolResult};
 use rethread_core::sessions::{Error, SelectError};
 use rethread_core::{SessionId, Sessions};
 use serde::Deserialize;
@@ -27,12 +27,26 @@ struct Input {
     limit: Option<u64>,
 }
 
-/// Models write `"42"`, and sometimes `42`.
+/// Models write `"42"`, and sometimes `42`, or a list of them.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Reference {
     Text(String),
     Seq(u64),
+    Several(Vec<Reference>),
+}
+
+impl Reference {
+    /// As one text, several separated by commas.
+    fn text(self) -> String {
+        match self {
+            Reference::Text(text) => text,
+            Reference::Seq(seq) => seq.to_string(),
+            Reference::Several(all) => {
+                all.into_iter().map(Reference::text).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
 }
 
 impl Tool for Recall {
@@ -47,7 +61,7 @@ impl Tool for Recall {
                     .into(),
             input: schema(
                 json!({
-                    "ref": {"type": ["string", "integer"], "description": "The `ref` of a cut result or of a search result (`42`, `0194a2b3:42`), or the id of a tool call. `42#38-74` is only its lines 38 to 74. Several are separated by commas."},
+                    "ref": {"type": ["string", "integer", "array"], "items": {"type": ["string", "integer"]}, "description": "The `ref` of a cut result or of a search result (`42`, `0194a2b3:42`), or the id of a tool call. `42#38-74` is only its lines 38 to 74. Several are separated by commas: `42#38-74, 57#1-20`."},
                     "offset": {"type": "integer", "description": "Characters to skip."},
                     "limit": {"type": "integer", "description": "Characters to give: 8,000 when left out, 32,000 at the most."},
                 }),
@@ -62,11 +76,7 @@ impl Tool for Recall {
 
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
-        let reference = match input.reference {
-            Reference::Text(text) => text,
-            Reference::Seq(seq) => seq.to_string(),
-        };
-        let text = all(&reference, site)?;
+        let text = all(&input.reference.text(), site)?;
         let limit = input.limit.unwrap_or(RECALL_CHARS).clamp(1, RECALL_CHARS_MAX);
         page(&text, input.offset, limit)
     }
@@ -75,10 +85,10 @@ impl Tool for Recall {
 /// The texts of all references in a list. A single one is returned as it is; several each get a
 /// heading with their reference.
 fn all(list: &str, site: &Site) -> Result<String, ToolFailure> {
-    let references: Vec<&str> =
-        list.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+    let references = split(list);
     match references.as_slice() {
-        [] | [_] => lines_of(list.trim().trim_end_matches(',').trim_end(), site),
+        [] => Err(ToolFailure("`ref` is empty; it is the `ref` of a cut, such as `42`".into())),
+        [one] => lines_of(one, site),
         several if several.len() > RECALL_REFERENCES_MAX => Err(ToolFailure(format!(
             "{} references; at most {RECALL_REFERENCES_MAX} at once",
             several.len()
@@ -92,12 +102,29 @@ fn all(list: &str, site: &Site) -> Result<String, ToolFailure> {
     }
 }
 
-/// The text of a reference, or the lines of it given after a `#`.
+/// The references of a list. In `42#1-20, 38-74` the second range is of the same result.
+fn split(list: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let is_range = part.contains('-') && part.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        let last = all.last().and_then(|last| last.rsplit_once('#'));
+        let one = match last.filter(|_| is_range) {
+            Some((one, _)) => format!("{one}#{part}"),
+            None => part.to_owned(),
+        };
+        all.push(one);
+    }
+    all
+}
+
+/// The text of a reference, or the lines of it that are selected after a `#`; `38-` is all from line
+/// 38 on.
 fn lines_of(reference: &str, site: &Site) -> Result<String, ToolFailure> {
     let Some((one, range)) = reference.rsplit_once('#') else { return original(reference, site) };
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0);
     let (first, last) = range.split_once('-').unwrap_or((range, range));
-    let (Some(first), Some(last)) = (number(first), number(last)) else {
+    let last = if last.trim().is_empty() { Some(usize::MAX) } else { number(last) };
+    let (Some(first), Some(last)) = (number(first), last) else {
         return Err(ToolFailure(format!("`{range}` is not a range of lines such as `38-74`")));
     };
     let text = original(one.trim(), site)?;
@@ -105,7 +132,12 @@ fn lines_of(reference: &str, site: &Site) -> Result<String, ToolFailure> {
     if first > last || first > total {
         return Err(ToolFailure(format!("`{one}` has {total} lines; there are no lines {range}")));
     }
-    Ok(text.lines().skip(first - 1).take(last - first + 1).collect::<Vec<_>>().join("\n"))
+    Ok(text
+        .lines()
+        .skip(first - 1)
+        .take((last - first).saturating_add(1))
+        .collect::<Vec<_>>()
+        .join("\n"))
 }
 
 /// A part of a text, counted in characters, and where to continue.
@@ -128,21 +160,28 @@ fn page(text: &str, offset: u64, limit: u64) -> Result<String, ToolFailure> {
 
 /// The whole text of a reference.
 fn original(reference: &str, site: &Site) -> Result<String, ToolFailure> {
-    if let Ok(seq) = reference.parse() {
-        return entry(&site.sessions, site.session, seq);
+    if let Some(place) = in_log(reference) {
+        return entry(&site.sessions, site.session, place);
     }
-    if let Some((id, seq)) = reference.split_once(':')
-        && let Ok(seq) = seq.parse()
+    if let Some((id, place)) = reference.split_once(':')
+        && let Some(place) = in_log(place)
         && id.len() >= 8
         && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     {
-        return entry(&site.sessions, other(id, site)?, seq);
+        return entry(&site.sessions, other(id, site)?, place);
     }
     call(reference, site)
 }
 
-/// The session of a reference. Ids that begin alike were started within the same minute, as a child
-/// and its parent may be: then it is the parent, because the view refers to nothing else.
+/// An entry, or one of several results in it: `42`, or `42.2` for the second.
+fn in_log(text: &str) -> Option<(u64, Option<usize>)> {
+    let Some((seq, result)) = text.split_once('.') else { return Some((text.parse().ok()?, None)) };
+    let result = result.parse::<usize>().ok()?.checked_sub(1)?;
+    Some((seq.parse().ok()?, Some(result)))
+}
+
+/// The session a reference names. Ids that begin alike were started within the same minute, as a
+/// child and its parent may be: then the parent is meant, because the view refers to nothing else.
 fn other(id: &str, site: &Site) -> Result<SessionId, ToolFailure> {
     match site.sessions.select(id) {
         Err(Error::Select(SelectError::Several { .. })) => {
@@ -169,13 +208,23 @@ fn parents(site: &Site) -> Vec<SessionId> {
     chain
 }
 
-fn entry(sessions: &Sessions, id: SessionId, seq: u64) -> Result<String, ToolFailure> {
-    match read(sessions, id, seq..seq.saturating_add(1))?.pop() {
-        Some(entry) => said(&entry.body).ok_or_else(|| {
+fn entry(
+    sessions: &Sessions,
+    id: SessionId,
+    (seq, result): (u64, Option<usize>),
+) -> Result<String, ToolFailure> {
+    match (read(sessions, id, seq..seq.saturating_add(1))?.pop(), result) {
+        (Some(entry), Some(result)) => {
+            let mut results = entry.body.message().into_iter().flat_map(Message::results);
+            results.nth(result).map(ToolResult::text).ok_or_else(|| {
+                ToolFailure(format!("entry {seq} has no result {}", result.saturating_add(1)))
+            })
+        }
+        (Some(entry), None) => said(&entry.body).ok_or_else(|| {
             let kind = entry.body.kind();
             ToolFailure(format!("nothing is said in entry {seq}, which is of the kind `{kind}`"))
         }),
-        None => {
+        (None, _) => {
             let entries = sessions.get(id).map_or(0, |session| session.tally.entries);
             Err(ToolFailure(format!("there is no entry {seq}; the session has {entries}")))
         }

@@ -63,6 +63,7 @@ impl Talk {
                 stable: context.stable,
                 tools: &self.specs,
                 session: None,
+                keep_longer: false,
             };
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
             let reply = runtime.block_on(Offline.ask(request, &mut listener)).expect("a reply");

@@ -43,7 +43,13 @@ fn wrong_arguments_are_named_with_what_was_expected() {
         ("edit_file", r#"{"path":"a.txt","edits":"x"}"#, "`edits` must be a list of objects"),
         ("edit_file", r#"{"path":"a.txt","edits":[]}"#, "give either `old` and `new`, or `edits`"),
         ("edit_file", r#"{"path":"a.txt","old":"x"}"#, "give either `old` and `new`, or `edits`"),
-        ("recall", r#"{"ref":[]}"#, "`ref` must be a string or a whole number"),
+        ("recall", r#"{"ref":[]}"#, "`ref` is empty; it is the `ref` of a cut"),
+        (
+            "recall",
+            r#"{"ref":{}}"#,
+            "`ref` must be a string or a whole number (0 or more) or a list",
+        ),
+        ("recall", r#"{"ref":[{}]}"#, "in `ref`, item 1: a string or a whole number"),
         ("search_sessions", r#"{"query":"?"}"#, "a query needs at least one word"),
         ("run", r#"{"command":" "}"#, "`command` must not be empty"),
     ] {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use rethread_agent::tool::Site;
+use rethread_core::context::{Model, Policy};
 use rethread_core::sessions::Fork;
-use rethread_core::{Fixed, MemoryStore, Message, New, Owner, Sessions};
+use rethread_core::{Fixed, MemoryStore, Message, New, Owner, Role, Sessions};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +68,12 @@ fn ranges_of_lines_and_several_references_are_recalled_at_once() {
     assert_eq!(recall(format!("{here}#49-99")), "line 49\nline 50");
     let both = recall(format!("{here}#1, toolu_1#7-8"));
     assert_eq!(both, format!("[{here}#1]\nline 1\n\n[toolu_1#7-8]\nline 7\nline 8"));
+    assert_eq!(recall(format!("{here}#1, toolu_1#7-8,")), both, "a comma at the end is nothing");
+    let listed = json!({"ref": [format!("{here}#1"), "toolu_1#7-8"]});
+    assert_eq!(fixture.run("recall", listed), both, "a list is the same");
+    let ranges = recall(format!("{here}#3-4, 49-"));
+    let expected = format!("[{here}#3-4]\nline 3\nline 4\n\n[{here}#49-]\nline 49\nline 50");
+    assert_eq!(ranges, expected, "a range after a range is of the same result");
     for (reference, wrong) in [
         (format!("{here}#51"), "has 50 lines; there are no lines 51"),
         (format!("{here}#4-3"), "there are no lines 4-3"),
@@ -79,6 +86,32 @@ fn ranges_of_lines_and_several_references_are_recalled_at_once() {
 }
 
 #[test]
+fn one_of_several_results_in_an_entry_is_recalled_by_its_lines() {
+    let fixture = Fixture::new();
+    let result = |id: &str, text: &str| {
+        let lines: String = (1..=400).map(|n| format!("{text} line of many {n}\n")).collect();
+        Message::tool_result(id, lines).content
+    };
+    fixture.say(fixture.site.session, Message::user("look"));
+    let calls = ["toolu_a", "toolu_b"].map(|id| call(id, "read_file").content).concat();
+    fixture.say(fixture.site.session, Message::new(Role::Assistant, calls));
+    let both = [result("toolu_a", "one"), result("toolu_b", "other")].concat();
+    let here = fixture.say(fixture.site.session, Message::new(Role::Tool, both));
+    let model = Model::new("openai", "m");
+    let context = fixture.site.sessions.context(fixture.site.session, &Policy::chat(), &model);
+    let results = context.expect("built").messages;
+    let results: Vec<String> =
+        results.iter().flat_map(|message| message.results()).map(|r| r.text()).collect();
+    for (index, (shown, text)) in results.iter().zip(["one", "other"]).enumerate() {
+        let reference = format!("{here}.{}", index + 1);
+        assert!(shown.contains(&format!("-400 cut; recall {reference}]")), "{shown}");
+        let lines = fixture.run("recall", json!({"ref": format!("{reference}#399-400")}));
+        assert_eq!(lines, format!("{text} line of many 399\n{text} line of many 400"));
+    }
+    assert_eq!(results.len(), 2);
+}
+
+#[test]
 fn what_cannot_be_recalled_is_said_to_be_missing() {
     let fixture = Fixture::new();
     fixture.say(fixture.site.session, Message::user("hello"));
@@ -86,7 +119,9 @@ fn what_cannot_be_recalled_is_said_to_be_missing() {
         ("7", "there is no entry 7; the session has 1"),
         ("ffffffff:0", "no session matches `ffffffff`"),
         ("toolu_9", "`toolu_9` is neither an entry"),
-        ("", "`` is neither an entry"),
+        ("", "`ref` is empty"),
+        ("0.1", "entry 0 has no result 1"),
+        ("0.0", "`0.0` is neither an entry"),
     ] {
         let answer = fixture.run("recall", json!({"ref": reference}));
         assert!(answer.contains(said), "{answer}");

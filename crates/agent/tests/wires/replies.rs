@@ -33,8 +33,9 @@ fn text_is_reported_before_the_reply_has_ended() {
         let (mut heard, messages) = (String::new(), hello());
         run(async {
             let provider = connect(&model, &server.env()).unwrap();
-            let (messages, session) = (&messages[..], None);
-            let request = Request { model: &model, messages, stable: 2, tools: &[], session };
+            let (messages, session, keep_longer) = (&messages[..], None, false);
+            let (model, stable, tools) = (&model, 2, &[]);
+            let request = Request { model, messages, stable, tools, session, keep_longer };
             let mut listener = |delta| {
                 let Delta::Text(more) = delta else { return };
                 heard.push_str(&more);

@@ -5,7 +5,7 @@ use rethread_agent::scripted::{Answer, ReceivedRequest, Server};
 use rethread_core::{Block, Message, Raw, Role};
 use serde_json::{Value, json};
 
-use crate::support::{PROVIDERS, ask, ask_in, continued, hello, joined};
+use crate::support::{PROVIDERS, ask, ask_in, ask_to_keep_longer, continued, hello, joined};
 
 #[test]
 fn a_request_says_what_its_wire_asks_for() {
@@ -122,6 +122,26 @@ fn four_places_are_marked_for_the_cache() {
     ask_in(&server.env(), "anthropic", &[Message::user("Hi")], 0).0.unwrap();
     let asked = server.requests().pop().unwrap();
     assert_eq!(marks(&asked), ["/tools/1", "/messages/0/content/0"]);
+}
+
+#[test]
+fn an_hour_is_asked_for_until_it_is_refused() {
+    let refusal = "tools.1.custom.cache_control.ephemeral.ttl: Extra inputs are not permitted";
+    let server = Server::start([
+        Answer::text("Kept."),
+        Answer::status(400).saying(refusal),
+        Answer::text("Kept for five minutes."),
+        Answer::text("Again."),
+    ]);
+    let messages = [&hello()[..], &[Message::assistant("Hi."), Message::user("And?")]].concat();
+    ask_to_keep_longer(&server, &messages, 3);
+    let marks = |asked: &ReceivedRequest| {
+        let (all, hour) =
+            (r#""cache_control":"#, r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#);
+        (asked.text.matches(all).count(), asked.text.matches(hour).count())
+    };
+    let found: Vec<_> = server.requests().iter().map(marks).collect();
+    assert_eq!(found, [(4, 4), (4, 4), (4, 0), (4, 0)], "all of them, or none");
 }
 
 #[test]

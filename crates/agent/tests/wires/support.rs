@@ -36,10 +36,25 @@ pub(crate) fn ask_in(
     let reply = run(async {
         let provider = connect(&model, env)?;
         let session = Some(SessionId::of_source(&Owner::local(), "a test"));
-        let request = Request { model: &model, messages, stable, tools: &tools, session };
+        let (model, tools, keep_longer) = (&model, &tools, false);
+        let request = Request { model, messages, stable, tools, session, keep_longer };
         provider.ask(request, &mut |delta| deltas.push(delta)).await
     });
     (reply, deltas)
+}
+
+/// Asks several times over one connection, for a cache that lives longer than usual.
+pub(crate) fn ask_to_keep_longer(server: &Server, messages: &[Message], times: usize) {
+    let (model, tools) = (describe("anthropic", "model"), tools());
+    run(async {
+        let provider = connect(&model, &server.env()).expect("connected");
+        for _ in 0..times {
+            let (stable, session) = (messages.len(), None);
+            let (model, tools, keep_longer) = (&model, &tools, true);
+            let request = Request { model, messages, stable, tools, session, keep_longer };
+            provider.ask(request, &mut |_| {}).await.expect("there is a reply");
+        }
+    });
 }
 
 pub(crate) fn ask(server: &Server, provider: &str, messages: &[Message]) -> Message {

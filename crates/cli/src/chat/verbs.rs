@@ -248,7 +248,8 @@ impl Chat {
                 self.voice.notice(line);
             }
             let (models, now) = (&self.cli.config.models, self.cli.now());
-            let next = NextCall::new(&session, (&model, &context, &specs), models, now);
+            let shape = (&model, &context, &specs[..]);
+            let next = NextCall::new(self.handle.sessions(), &session, shape, models, now);
             for line in next_call::lines(&next, now) {
                 self.voice.notice(line);
             }

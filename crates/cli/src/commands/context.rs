@@ -42,7 +42,7 @@ pub(crate) fn print(
     let viewer = cli.handle.viewer(&session).ok();
     let tools = viewer.map(|viewer| viewer.offered(session.id(), &options)).unwrap_or_default();
     let shape = (&model, &context, &tools[..]);
-    let next = NextCall::new(&session, shape, &cli.config.models, cli.now());
+    let next = NextCall::new(&cli.sessions, &session, shape, &cli.config.models, cli.now());
     if cli.global.json {
         let report = Report { policy: &policy, model: &model, context: &context };
         crate::out::json(&Explained { report, next_call: next })?;

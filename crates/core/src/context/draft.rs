@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use super::{Cut, CutEffect, Step, truncate_results};
-use crate::entry::{Body, Decided, Entry, Restored, Tally, Thinned};
+use crate::entry::{Body, Decided, Entry, Restored, Tally, Thinned, Thinning};
 use crate::log::Log;
 use crate::measure::{ResultMeasure, message_tokens};
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
@@ -62,8 +62,8 @@ pub(super) struct Turn<'a> {
     /// It is marked as left out. The steps count it, so that they cut at the same positions whether
     /// it was read or not; then it is removed.
     pub(super) left_out: bool,
-    /// Its results are shown in their thin form, because it was over when that was decided.
-    pub(super) thin: bool,
+    /// Why its results are shown in their thin form: it was over when that was decided.
+    pub(super) thin: Option<Thinning>,
     /// Its thinking stays although it is over.
     pub(super) keeps_thinking: bool,
     /// Results came after its last reply.
@@ -95,8 +95,9 @@ pub(super) struct DraftMessage<'a> {
 /// A tool result, as it will be sent.
 pub(super) struct DraftResult<'a> {
     pub(super) seq: u64,
-    /// Its index among the results of its entry.
+    /// Its index among the results of its entry, and whether there are others.
     pub(super) place: usize,
+    pub(super) one_of_several: bool,
     /// Its origin, if it is not from this log.
     pub(super) from: Option<&'a str>,
     pub(super) result: &'a ToolResult,
@@ -180,6 +181,14 @@ impl<'a> DraftResult<'a> {
     /// The reference for `recall`.
     pub(super) fn reference(&self) -> String {
         self.from.map_or_else(|| self.seq.to_string(), str::to_owned)
+    }
+
+    /// What pages lines of the original back: they are counted in this result alone.
+    pub(super) fn reference_to_lines(&self) -> String {
+        match self.one_of_several && self.from.is_none() {
+            true => format!("{}.{}", self.seq, self.place + 1),
+            false => self.reference(),
+        }
     }
 
     pub(super) fn blocks(&self) -> &[Block] {
@@ -349,9 +358,12 @@ impl<'a> Draft<'a> {
     /// Reports that everything between the clear and `end` is left out.
     pub(super) fn report_dropped(&mut self, by: Step, end: Before) {
         let tally = self.log.tally();
-        // Damage in what is left out does not matter, and may not even have been read.
+        // Damage in what is left out does not matter, and may not even have been read. What the
+        // same step left out before is part of this.
         self.cuts.retain(|cut| {
-            cut.by != Step::DAMAGE || cut.seq >= end.entries || tally.system == Some(cut.seq)
+            let damage = cut.by == Step::DAMAGE && tally.system != Some(cut.seq);
+            let before = cut.by == by && cut.seq == tally.begins();
+            cut.seq >= end.entries || !(damage || before)
         });
         let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
         let change = CutEffect::Dropped {
@@ -436,7 +448,7 @@ impl<'a> Draft<'a> {
                 if let Some(turn) =
                     self.turns.last_mut().filter(|_| message.results().next().is_some())
                 {
-                    turn.thin = false;
+                    turn.thin = None;
                 }
                 self.read_results(entry, message);
                 self.open_turn(entry.seq, before, Some(DraftMessage::new(entry, message)));
@@ -446,13 +458,13 @@ impl<'a> Draft<'a> {
                 let reply = DraftMessage::new(entry, message);
                 let turn = self.turns.last_mut().expect("a turn was opened");
                 turn.finished = false;
-                (turn.left_out, turn.thin) = (false, false);
+                (turn.left_out, turn.thin) = (false, None);
                 turn.reply(before, reply);
             }
             TurnPart::Results(message) => {
                 self.ensure_turn();
                 let turn = self.turns.last_mut().expect("a turn was opened");
-                (turn.left_out, turn.thin, turn.answered) = (false, false, true);
+                (turn.left_out, turn.thin, turn.answered) = (false, None, true);
                 self.read_results(entry, message);
                 if message.results().next().is_none() {
                     self.left_out(entry.seq, "a tool message without a tool_result");
@@ -477,7 +489,7 @@ impl<'a> Draft<'a> {
     /// shown in full again.
     fn mark_thin(&mut self, thinned: &Thinned) {
         for turn in self.turns.iter_mut().filter(|turn| thinned.covers(turn.seq)) {
-            turn.thin = true;
+            turn.thin.get_or_insert(thinned.why);
         }
     }
 
@@ -524,11 +536,13 @@ impl<'a> Draft<'a> {
     }
 
     fn read_results(&mut self, entry: &'a Entry, message: &'a Message) {
+        let one_of_several = message.results().nth(1).is_some();
         for (index, result) in message.results().enumerate() {
             let measure = entry.measure.results.get(index);
             self.answer(DraftResult {
                 seq: entry.seq,
                 place: index,
+                one_of_several,
                 from: None,
                 result,
                 measure,
@@ -581,7 +595,7 @@ impl<'a> Draft<'a> {
             carried: false,
             partial: false,
             left_out: false,
-            thin: false,
+            thin: None,
             keeps_thinking: false,
             answered: false,
         });
@@ -606,6 +620,7 @@ impl<'a> Draft<'a> {
                 self.answer(DraftResult {
                     seq,
                     place: 0,
+                    one_of_several: false,
                     from: Some(reference),
                     result,
                     measure: None,

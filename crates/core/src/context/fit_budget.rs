@@ -30,6 +30,17 @@ pub(super) enum Fit {
     Less,
 }
 
+impl Fit {
+    /// What it took in all, where `later` is what it took to make the rest fit.
+    pub(super) fn then(self, later: Fit) -> Fit {
+        match (self, later) {
+            (Fit::Less, _) => Fit::Less,
+            (first, Fit::Turns(None)) => first,
+            (_, later) => later,
+        }
+    }
+}
+
 /// The newest page that was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Older {

@@ -13,7 +13,7 @@ use super::draft::{Draft, Turn};
 use super::fit_budget::{Fit, Older};
 use super::trim_results::{self, shown_in_full};
 use super::validity::Out;
-use super::{Context, Model, Policy, shape, steps};
+use super::{Context, Model, Policy, Shaped, shape, steps};
 use crate::entry::Tally;
 use crate::log::Log;
 use crate::message::Role;
@@ -51,6 +51,8 @@ struct Before {
     cuts: usize,
     /// What was dropped to make room.
     older: Option<Older>,
+    /// Lines are shown because the result that shows them, too, had to go.
+    filled_in: bool,
 }
 
 /// The part before the unfinished turn, and how it was measured.
@@ -58,6 +60,7 @@ struct Said<'a> {
     current: Option<Turn<'a>>,
     weight: u64,
     older: Option<Older>,
+    filled_in: bool,
     /// Results that are shown in full.
     in_full: HashSet<u64>,
 }
@@ -89,7 +92,12 @@ impl Follower {
         }
         let draft = Draft::turns_from(log, last.turn, then.entries)?;
         let mut draft = steps::apply_to_each_turn(draft, &self.policy);
-        trim_results::resolve(&mut draft, |seq| last.in_full.contains(&seq));
+        let filled_in = last.before.filled_in
+            | trim_results::resolve(&mut draft, |seq| last.in_full.contains(&seq));
+        // Lines are shown because older turns had to go: with another question, those may fit again.
+        if filled_in && now.turn != Some(last.turn) && last.before.older.is_some() {
+            return None;
+        }
         let weight = last.before.weight + draft.tokens();
         let budget = self.model.budget();
         let stays_out = |older: Older| {
@@ -111,13 +119,14 @@ impl Follower {
         let mut out = Out::new(&self.model, context.messages, before.tokens, context.cuts, ids);
         in_full.extend(shown_in_full(draft.turns.iter().flat_map(|turn| &turn.rounds)));
         out.turns(std::mem::take(&mut draft.turns));
-        let said = Said { current: Some(current), weight, older: before.older, in_full };
+        let (current, older) = (Some(current), before.older);
+        let said = Said { current, weight, older, filled_in, in_full };
         Some(self.finish(log, out, said))
     }
 
     /// The context from scratch. The log must reach far enough back, see [`next`](super::next).
     pub fn build(&mut self, log: &Log) -> Arc<Context> {
-        let (mut draft, fit) = shape(log, &self.policy, &self.model);
+        let Shaped { mut draft, fit, filled_in } = shape(log, &self.policy, &self.model);
         let weight = draft.tokens();
         let (current, older) = match fit {
             Fit::Turns(older) => (draft.turns.pop_if(|turn| turn.can_continue()), older),
@@ -128,7 +137,7 @@ impl Follower {
         out.system(draft.system.take());
         let in_full = shown_in_full(draft.turns.iter().flat_map(|turn| &turn.rounds)).collect();
         out.turns(std::mem::take(&mut draft.turns));
-        self.finish(log, out, Said { current, weight, older, in_full })
+        self.finish(log, out, Said { current, weight, older, filled_in, in_full })
     }
 
     /// Returns the unfinished turn, and remembers the part before it.
@@ -136,7 +145,7 @@ impl Follower {
         &mut self,
         log: &Log,
         mut out: Out,
-        Said { current, weight, older, in_full }: Said<'_>,
+        Said { current, weight, older, filled_in, in_full }: Said<'_>,
     ) -> Arc<Context> {
         // The next user message would be merged with the previous one.
         let joins = out.speaks(Role::User);
@@ -151,7 +160,8 @@ impl Follower {
             turn.filter(|(seq, _)| !joins && tally.turn == Some(*seq)).map(|(turn, own)| {
                 // They are in the order of the log.
                 let cuts = context.cuts.iter().take_while(|cut| cut.seq < turn).count();
-                let before = Before { messages, tokens, weight: weight - own, cuts, older };
+                let weight = weight - own;
+                let before = Before { messages, tokens, weight, cuts, older, filled_in };
                 let context = context.clone();
                 Last { context, tally, turn, before, ids, ids_in_turn, in_full }
             });

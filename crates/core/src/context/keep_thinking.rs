@@ -18,7 +18,7 @@ pub(super) const RULE: StepRule = StepRule {
 
 fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     for turn in &mut draft.turns {
-        turn.keeps_thinking = !(policy.thin_turns && turn.thin);
+        turn.keeps_thinking = !(policy.thin_turns && turn.thin.is_some());
     }
     draft
 }

@@ -194,6 +194,8 @@ pub enum CutReason {
     Long,
     /// The turn is over, and the provider's cache had expired.
     Cold,
+    /// The turn is over, and showing less saves more than writing the cache again costs.
+    Pays,
 }
 
 impl CutReason {
@@ -205,6 +207,7 @@ impl CutReason {
             CutReason::Repeated => "repeated",
             CutReason::Long => "long",
             CutReason::Cold => "cold",
+            CutReason::Pays => "pays",
         }
     }
 }
@@ -249,8 +252,7 @@ pub enum CutEffect {
 
 /// Builds a context from the end of a log.
 pub fn build(log: &Log, policy: &Policy, model: &Model) -> Context {
-    let (draft, _) = shape(log, policy, model);
-    validity::finish(draft, model)
+    validity::finish(shape(log, policy, model).draft, model)
 }
 
 /// The turn from which thinning results pays although the provider's cache is warm, if there is
@@ -259,19 +261,35 @@ pub(crate) fn thinning_pays_from(log: &Log, policy: &Policy) -> Option<u64> {
     trim_results::pays_from(log, policy)
 }
 
+/// A context before the last step.
+struct Shaped<'a> {
+    draft: Draft<'a>,
+    /// What it took to fit the window.
+    fit: Fit,
+    /// Lines are shown because the result that shows them, too, had to go.
+    filled_in: bool,
+}
+
 /// Everything but the last step.
-fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> (Draft<'a>, Fit) {
+fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> Shaped<'a> {
     let mut draft = steps::apply_all(Draft::new(log), policy);
     let left_out = draft.without_left_out();
-    let (mut draft, fit) = fit_budget::apply(draft, model.budget());
+    trim_results::resolve(&mut draft, |_| false);
+    let (mut draft, mut fit) = fit_budget::apply(draft, model.budget());
+    // What had to go may have been referred to. Those lines are shown where the reference was, which
+    // may take more room: what has to go only ever grows.
+    let mut filled_in = false;
+    while trim_results::resolve(&mut draft, |_| false) {
+        let (less, more) = fit_budget::apply(draft, model.budget());
+        (draft, fit, filled_in) = (less, fit.then(more), true);
+    }
     // If older turns had to be dropped, cuts in them are not reported separately: they may not have
     // been read.
     let made_room = draft.cuts.iter().any(|cut| cut.by == Step::FIT_BUDGET);
     let of_log = |turn: &&draft::Turn<'_>| !turn.pinned && !turn.carried;
     let from = draft.turns.iter().find(of_log).map_or(0, |turn| turn.seq);
     draft.cuts.extend(left_out.into_iter().filter(|cut| !made_room || cut.seq > from));
-    trim_results::resolve(&mut draft, |_| false);
-    (draft, fit)
+    Shaped { draft, fit, filled_in }
 }
 
 impl Context {

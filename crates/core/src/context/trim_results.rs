@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::draft::{Draft, DraftResult, Round};
 use super::steps::{Scope, StepRule};
 use super::{Cut, CutEffect, CutReason, Policy, Step};
+use crate::entry::Thinning;
 use crate::limits::{ECHO_CHARS, THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
 use crate::log::Log;
 use crate::measure::block_tokens;
@@ -28,19 +29,24 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     draft.allowances = policy.trim_results.unwrap_or_default();
     let allowances = draft.allowances;
     for turn in draft.turns.iter_mut().filter(|turn| !turn.pinned) {
-        let thin = policy.thin_turns && turn.finished && turn.thin;
-        let form = if thin { Form::Thin } else { Form::Full };
+        turn.thin = turn.thin.filter(|_| policy.thin_turns && turn.finished);
+        let (thin, form) = (turn.thin, form(turn.thin));
         for round in &mut turn.rounds {
             for index in 0..round.answers.len() {
                 if is_short(&round.answers[index]) {
                     continue;
                 }
                 let made = made(log, round, index, form, &allowances);
-                show(&mut round.answers[index], &made, form);
+                show(&mut round.answers[index], &made, thin);
             }
         }
     }
     draft
+}
+
+/// The form of the results of a turn.
+fn form(thin: Option<Thinning>) -> Form {
+    if thin.is_some() { Form::Thin } else { Form::Full }
 }
 
 /// Whether a result is so short that it is always shown completely.
@@ -75,9 +81,8 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
     let calls = THIN_CALLS_AHEAD.max(said / 8);
     let (mut saved, mut resent, mut best) = (0, 0, (THIN_GAIN_TOKENS_MIN, None));
     for turn in draft.turns.iter().rev().take_while(|turn| turn.is_whole()) {
-        let thin = policy.thin_turns && turn.thin;
         let mut shorter = 0;
-        for round in turn.rounds.iter().filter(|_| !thin) {
+        for round in turn.rounds.iter().filter(|_| turn.thin.is_none()) {
             let long = |(_, answer): &(usize, &DraftResult<'_>)| !is_short(answer);
             for (index, answer) in round.answers.iter().enumerate().filter(long) {
                 let (full, made) =
@@ -106,12 +111,12 @@ fn make(
     let answer = &round.answers[index];
     let call = round.calls().find(|call| call.id == answer.result.tool_use_id);
     let kind = kind_of(call.map_or(ToolKind::Other, ToolKind::of), answer.result);
-    let decided = answer.decided;
-    excerpt(&answer.result.text(), kind, decided, allowances, form, &answer.reference(), visible)
+    let (text, reference) = (answer.result.text(), answer.reference_to_lines());
+    excerpt(&text, kind, answer.decided, allowances, form, &reference, visible)
 }
 
-/// Sends an excerpt instead of the result, and reports it.
-fn show(answer: &mut DraftResult<'_>, excerpt: &Excerpt, form: Form) {
+/// Sends an excerpt instead of the result, and reports it; `thin` says why it may be thin.
+fn show(answer: &mut DraftResult<'_>, excerpt: &Excerpt, thin: Option<Thinning>) {
     if excerpt.whole {
         return;
     }
@@ -120,18 +125,19 @@ fn show(answer: &mut DraftResult<'_>, excerpt: &Excerpt, form: Form) {
         by: NAME,
         seq: answer.seq,
         through: answer.seq,
-        reference: answer.reference(),
+        reference: answer.reference_to_lines(),
         change: CutEffect::Trimmed {
             from_chars: excerpt.chars_of,
             to_chars: excerpt.chars,
             from_lines: excerpt.lines_of,
             to_lines: excerpt.lines,
-            why: match form {
-                Form::Thin => CutReason::Cold,
-                Form::Full if excerpt.echo => CutReason::Echo,
-                Form::Full if !excerpt.refers_to.is_empty() => CutReason::Repeated,
-                Form::Full if excerpt.lines < excerpt.lines_of => CutReason::Long,
-                Form::Full => CutReason::Tidied,
+            why: match thin.filter(|_| excerpt.thin) {
+                Some(Thinning::Cold) => CutReason::Cold,
+                Some(Thinning::Pays) => CutReason::Pays,
+                None if excerpt.echo => CutReason::Echo,
+                None if !excerpt.refers_to.is_empty() => CutReason::Repeated,
+                None if excerpt.lines < excerpt.lines_of => CutReason::Long,
+                None => CutReason::Tidied,
             },
         },
     }));
@@ -156,45 +162,49 @@ fn share(answer: &DraftResult<'_>, excerpt: &Excerpt) -> u64 {
 pub(super) fn shown_in_full<'a>(
     rounds: impl IntoIterator<Item = &'a Round<'a>>,
 ) -> impl Iterator<Item = u64> {
-    let full = |answer: &&DraftResult<'_>| match answer.cut.as_deref() {
-        None => true,
-        Some(cut) => {
-            cut.by == NAME && !matches!(cut.change, CutEffect::Trimmed { why: CutReason::Cold, .. })
-        }
+    let full = |answer: &&DraftResult<'_>| {
+        answer.cut.as_deref().is_none_or(|cut| cut.by == NAME) && !is_thin(answer)
     };
     rounds.into_iter().flat_map(|round| &round.answers).filter(full).map(|answer| answer.seq)
 }
 
-/// Removes references to results that are not in this context: those lines are left out like
-/// others. `before` says what is shown before the turns of this draft.
+/// Shows lines that a result only refers to, where the other one is not in this context. `before` says
+/// what is shown before the turns of this draft. Returns whether there were any.
 ///
 /// A result is dropped only where the context before this one changes anyway, so this rewrites
 /// nothing that could have stayed in a cache.
-pub(super) fn resolve(draft: &mut Draft<'_>, before: impl Fn(u64) -> bool) {
+pub(super) fn resolve(draft: &mut Draft<'_>, before: impl Fn(u64) -> bool) -> bool {
     let refers = |round: &Round<'_>| round.answers.iter().any(|one| !one.refers_to.is_empty());
     if !draft.turns.iter().flat_map(|turn| &turn.rounds).any(refers) {
-        return;
+        return false;
     }
     let all = draft.turns.iter().flat_map(|turn| &turn.rounds);
     let visible: HashSet<u64> = shown_in_full(all).collect();
     let visible = |seq: u64| visible.contains(&seq) || before(seq);
     let allowances = draft.allowances;
-    for round in draft.turns.iter_mut().flat_map(|turn| &mut turn.rounds) {
-        for index in 0..round.answers.len() {
-            if round.answers[index].refers_to.iter().all(|seq| visible(*seq)) {
-                continue;
+    let mut any = false;
+    for turn in &mut draft.turns {
+        for round in &mut turn.rounds {
+            for index in 0..round.answers.len() {
+                if round.answers[index].refers_to.iter().all(|seq| visible(*seq)) {
+                    continue;
+                }
+                let made = make(round, index, form(turn.thin), &allowances, visible);
+                let answer = &mut round.answers[index];
+                let tokens = answer.measure.map(|measure| measure.tokens.into());
+                answer.tokens = tokens.unwrap_or(answer.tokens);
+                (answer.content, answer.cut) = (None, None);
+                answer.refers_to.clear();
+                show(answer, &made, turn.thin);
+                any = true;
             }
-            let made = make(round, index, Form::Full, &allowances, visible);
-            let answer = &mut round.answers[index];
-            if let Some(CutEffect::Trimmed { to_chars, why, .. }) =
-                answer.cut.as_deref_mut().map(|cut| &mut cut.change)
-            {
-                *to_chars = made.chars;
-                *why = if made.refers_to.is_empty() { CutReason::Long } else { *why };
-            }
-            answer.refers_to = made.refers_to;
-            answer.content = None;
-            answer.replace(made.text, true);
         }
     }
+    any
+}
+
+/// Whether a result is shown in its thin form.
+fn is_thin(answer: &DraftResult<'_>) -> bool {
+    let change = answer.cut.as_deref().map(|cut| &cut.change);
+    matches!(change, Some(CutEffect::Trimmed { why: CutReason::Cold | CutReason::Pays, .. }))
 }

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{Result, Sessions};
+use crate::cache_life::CacheLife;
 use crate::context::{Context, Follower, Model, Policy};
 use crate::entry::Body;
 use crate::limits::ECONOMY_ENTRIES_MAX;
@@ -115,7 +116,7 @@ impl Sessions {
         id: SessionId,
         policy: &Policy,
         model: &Model,
-        cache_life: Duration,
+        cache_life: impl Into<CacheLife>,
     ) -> Result<Option<Economy>> {
         let session = self.get(id)?;
         let tally = session.tally;
@@ -123,7 +124,7 @@ impl Sessions {
             return Ok(None);
         }
         let policy = policy.clone().for_session(&session.header);
-        let mut replay = Replay::new(policy, model, cache_life);
+        let mut replay = Replay::new(policy, model, cache_life.into());
         let own = tally.started.unwrap_or(0);
         let read = self.read_around(id, 0..tally.entries, tally)?;
         let mut log = Log::default();
@@ -150,7 +151,9 @@ impl Sessions {
 struct Replay {
     contexts: Follower,
     everything: Follower,
-    cache_life: Duration,
+    cache_life: CacheLife,
+    /// How long it keeps what was written last.
+    kept_for: Duration,
     /// What the provider has cached, and the tokens of each message.
     cached: Vec<(Message, u64)>,
     /// The same for everything, in tokens.
@@ -161,13 +164,14 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(policy: Policy, model: &Model, cache_life: Duration) -> Replay {
+    fn new(policy: Policy, model: &Model, cache_life: CacheLife) -> Replay {
         // Everything has no context window.
         let endless = Model { window: u64::MAX / 4, ..model.clone() };
         Replay {
             contexts: Follower::new(policy, model.clone()),
             everything: Follower::new(Policy::cli(), endless),
             cache_life,
+            kept_for: cache_life.usual,
             cached: Vec::new(),
             cached_everything: 0,
             last: None,
@@ -182,8 +186,10 @@ impl Replay {
             None => true,
             Some((_, model)) if *model != reply.model => true,
             Some((last, _)) => {
-                let idle = Duration::try_from(sent_at.duration_since(*last));
-                idle.is_ok_and(|idle| idle > self.cache_life)
+                let idle = Duration::try_from(sent_at.duration_since(*last)).unwrap_or_default();
+                let cold = idle > self.kept_for;
+                self.kept_for = self.cache_life.after_pause(self.kept_for, idle);
+                cold
             }
         };
         self.economy.calls += 1;

@@ -63,7 +63,7 @@ pub(super) fn decide(
     let allowance = allowances.of(kind);
     let mut keep = vec![true; lines];
     let mut new = New { digest, before, is_new: Vec::new() };
-    if total - repeated > allowance + allowance / 10 + SHOWN_SLACK_CHARS {
+    if !is_within(total - repeated, allowance) {
         keep.fill(false);
         let mut is_same = vec![false; lines];
         same.iter().for_each(|part| is_same[range(part)].fill(true));
@@ -85,6 +85,11 @@ pub(super) fn decide(
         thin = runs(&keep, &[]);
     }
     shown(parts, thin)
+}
+
+/// Whether so many characters are shown whole: cutting a little saves less than it takes away.
+pub(super) fn is_within(chars: usize, allowance: usize) -> bool {
+    chars <= allowance + allowance / 10 + SHOWN_SLACK_CHARS
 }
 
 /// Runs of lines that an earlier result shows.

@@ -89,30 +89,21 @@ impl<'a> Lines<'a> {
     }
 
     /// Writes these runs, with notes for what is left out.
-    pub(crate) fn write(
-        &self,
-        parts: &[LineRange],
-        reference: &str,
-        visible: impl Fn(u64) -> bool,
-    ) -> Written {
+    pub(crate) fn write(&self, parts: &[LineRange], reference: &str) -> Written {
         let mut out = Out { text: String::new(), reference, marked: false };
         let (mut refers_to, mut kept, mut last_kept) = (Vec::new(), 0, 0);
         // The first line that is neither shown nor covered by a note.
         let mut next = 0;
         for part in parts {
             let (start, end) = (part.start as usize, part.end as usize);
+            self.gap(&mut out, next..start);
             match part.same_as {
-                Some(seq) if visible(seq) => {
-                    self.gap(&mut out, next..start);
+                Some(seq) => {
                     let (first, last) = self.span(start..end);
                     out.line(&format!("[lines {first}-{last} as in result {seq} above]"));
                     refers_to.push(seq);
-                    next = end;
                 }
-                // If the other result is not in the context, its lines are left out like the rest.
-                Some(_) => {}
                 None => {
-                    self.gap(&mut out, next..start);
                     for (index, line) in self.lines[start..end].iter().enumerate() {
                         if line.blank_again {
                             continue;
@@ -129,9 +120,9 @@ impl<'a> Lines<'a> {
                         kept += u64::from(line.original != last_kept);
                         last_kept = line.original;
                     }
-                    next = end;
                 }
             }
+            next = end;
         }
         self.gap(&mut out, next..self.lines.len());
         let text = out.text.strip_prefix('\n').map(str::to_owned).unwrap_or(out.text);
@@ -267,21 +258,18 @@ mod tests {
         let lines = Lines::new(&text);
         let same = LineRange { start: 10, end: 20, same_as: Some(7) };
         let parts = [part(0, 2), part(4, 5), same];
-        let shown = lines.write(&parts, "42", |_| true);
+        let shown = lines.write(&parts, "42");
         let expected = "line 1\nline 2\n[lines 3-4 cut; recall 42]\nline 5\n[6-10 cut]\n\
                         [lines 11-20 as in result 7 above]\n[21-30 cut]";
         assert_eq!(shown.text, expected);
         assert_eq!((shown.lines, shown.refers_to), (3, vec![7]));
-        let hidden = lines.write(&parts, "42", |_| false);
-        let expected = "line 1\nline 2\n[lines 3-4 cut; recall 42]\nline 5\n[6-30 cut]";
-        assert_eq!((hidden.text.as_str(), hidden.refers_to.len()), (expected, 0));
     }
 
     #[test]
     fn numbers_of_a_tool_are_shown_where_a_run_begins_and_at_every_tenth_line() {
         let text: String = (98..=112).map(|n| format!("{n:>6}→    let x{n} = {n};\n")).collect();
         let lines = Lines::new(&text);
-        let shown = lines.write(&[part(0, 4), part(12, 15)], "5", |_| true);
+        let shown = lines.write(&[part(0, 4), part(12, 15)], "5");
         let expected = "98\t    let x98 = 98;\n    let x99 = 99;\n100\t    let x100 = 100;\n    \
                         let x101 = 101;\n[lines 5-12 cut; recall 5]\n110\t    let x110 = 110;\n    \
                         let x111 = 111;\n    let x112 = 112;";
@@ -292,7 +280,7 @@ mod tests {
     fn colours_blanks_and_what_was_written_over_go() {
         let text = "\u{1b}[32mok\u{1b}[0m   \n\n\n\n 10%\r 20%\r100%\n\u{1b}]0;title\u{7}done";
         let lines = Lines::new(text);
-        let shown = lines.write(&[part(0, lines.len() as u32)], "5", |_| true);
+        let shown = lines.write(&[part(0, lines.len() as u32)], "5");
         assert_eq!(shown.text, "ok\n\n100%\ndone");
     }
 

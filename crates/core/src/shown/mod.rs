@@ -31,7 +31,7 @@ pub use seen::Seen;
 pub(crate) use seen::kind_of;
 
 use crate::limits::ECHO_CHARS;
-use decide::by_itself;
+use decide::{by_itself, is_within};
 use digest::Digest;
 
 /// The version of the rule that decides which lines are kept. Stored decisions record the version
@@ -104,6 +104,8 @@ pub struct Excerpt {
     pub whole: bool,
     /// It is the beginning of an edit's output.
     pub echo: bool,
+    /// It is shorter than the form that is shown first.
+    pub thin: bool,
     /// The entries it refers to.
     pub refers_to: Vec<u64>,
 }
@@ -141,7 +143,9 @@ impl Shown {
 
 /// The excerpt of a text. `decided` is the stored decision, if there is one and it is valid;
 /// otherwise a decision is made from this result alone. `reference` is what fetches the original,
-/// and `visible` says whether the result of an entry is in the same context in its full form.
+/// and `visible` says whether the result of an entry is in the same context in its full form. Lines
+/// that are the same as in one that is not are shown here, up to the allowance; in the thin form
+/// they are cut.
 pub fn excerpt(
     text: &str,
     kind: ToolKind,
@@ -157,9 +161,15 @@ pub fn excerpt(
         Some(shown) => Cow::Borrowed(shown),
         None => Cow::Owned(by_itself(&Digest::new(&lines), kind, allowances)),
     };
+    let room = match form {
+        Form::Full => allowances.of(kind),
+        Form::Thin => 0,
+    };
+    let parts = fill_in(shown.of(form), &lines, room, visible);
+    let thin = form == Form::Thin && (!shown.thin.is_empty() || matches!(parts, Cow::Owned(_)));
     let written = match shown.echo {
         true => Written { text: lines.first_words(ECHO_CHARS), lines: 1, refers_to: Vec::new() },
-        false => lines.write(shown.of(form), reference, visible),
+        false => lines.write(&parts, reference),
     };
     let (excerpt, lines_of) = (written.text, lines.originals());
     let chars = |text: &str| text.chars().count() as u64;
@@ -171,6 +181,53 @@ pub fn excerpt(
         lines: written.lines,
         lines_of,
         echo: shown.echo,
+        thin,
         refers_to: written.refers_to,
     }
+}
+
+/// The runs to show where some refer to results that are out of view: of those, the first lines that
+/// there is room for. What the result shows by itself stays, because later ones may refer to it.
+fn fill_in<'a>(
+    parts: &'a [LineRange],
+    lines: &Lines<'_>,
+    room: usize,
+    visible: impl Fn(u64) -> bool,
+) -> Cow<'a, [LineRange]> {
+    let dangles = |part: &&LineRange| part.same_as.is_some_and(|seq| !visible(seq));
+    let chars = |line: u32| lines.get(line as usize).text.chars().count() + 1;
+    let dangling = parts.iter().filter(dangles).flat_map(|part| part.start..part.end);
+    let all: usize = dangling.map(chars).sum();
+    if all == 0 {
+        return Cow::Borrowed(parts);
+    }
+    let mut left = if is_within(all, room) { all } else { room };
+    let mut filled: Vec<LineRange> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let mut part = *part;
+        if dangles(&&part) {
+            let fits = |line: &u32| match left.checked_sub(chars(*line)) {
+                Some(rest) => {
+                    left = rest;
+                    true
+                }
+                None => {
+                    left = 0;
+                    false
+                }
+            };
+            let count = (part.start..part.end).take_while(fits).count();
+            part = LineRange { end: part.start + count as u32, same_as: None, ..part };
+        }
+        match filled.last_mut() {
+            _ if part.start == part.end => {}
+            Some(last)
+                if last.end == part.start && last.same_as.is_none() && part.same_as.is_none() =>
+            {
+                last.end = part.end;
+            }
+            _ => filled.push(part),
+        }
+    }
+    Cow::Owned(filled)
 }

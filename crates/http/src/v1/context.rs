@@ -86,7 +86,8 @@ pub(crate) async fn show(
             let mut shape = shape.clone().for_session(&session.header);
             shape.keep_recent = how.max_history.or(shape.keep_recent);
             let context = sessions.build(session.clone(), &shape, &model)?;
-            let next_call = NextCall::new(&session, (&model, &context, &tools), &models, now);
+            let next_call =
+                NextCall::new(sessions, &session, (&model, &context, &tools), &models, now);
             let report = Report { policy: &shape, model: &model, context: &context };
             let explain = how.explain.unwrap_or_default().then(|| explain(&context));
             Ok(json(&Explained { report, next_call, explain }))

@@ -290,23 +290,18 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// As [`create`](Sessions::create) and [`append`](Sessions::append); [`StoreError::KeyMoved`]
-    /// if someone else moved the key at the same time. Nothing was written.
+    /// As [`create`](Sessions::create) and [`append`](Sessions::append).
     pub fn create_with(
         &self,
         new: &New,
         key: Option<&Key>,
         messages: Vec<Incoming>,
     ) -> Result<(Session, Vec<u64>)> {
-        let bind = match key {
-            Some(key) => {
-                movable(key)?;
-                Some(Bind { key: key.clone(), seen: self.store.resolve(&self.owner, key)? })
-            }
-            None => None,
-        };
-        let from = bind.as_ref().and_then(|bind| bind.seen);
-        self.create_bound(new, bind, from, messages)
+        let Some(key) = key else { return self.create_bound(new, None, None, messages) };
+        self.move_key(key, |bind| {
+            let from = bind.seen;
+            self.create_bound(new, Some(bind), from, messages.clone())
+        })
     }
 
     /// Starts a session and points this key at it, for someone who was in `from` before: that is
@@ -316,9 +311,24 @@ impl Sessions {
     ///
     /// As [`create`](Sessions::create).
     pub fn create_after(&self, new: &New, key: &Key, from: Option<SessionId>) -> Result<Session> {
+        let (session, _) =
+            self.move_key(key, |bind| self.create_bound(new, Some(bind), from, Vec::new()))?;
+        Ok(session)
+    }
+
+    /// Moves a key from wherever it points. If others move it at the same time, the last one wins.
+    fn move_key<T>(&self, key: &Key, act: impl Fn(Bind) -> Result<T>) -> Result<T> {
         movable(key)?;
-        let bind = Bind { key: key.clone(), seen: self.store.resolve(&self.owner, key)? };
-        Ok(self.create_bound(new, Some(bind), from, Vec::new())?.0)
+        let bind = || -> Result<Bind> {
+            Ok(Bind { key: key.clone(), seen: self.store.resolve(&self.owner, key)? })
+        };
+        for _ in 1..APPEND_TRIES_MAX {
+            match act(bind()?) {
+                Err(Error::Store(StoreError::KeyMoved { key: moved, .. })) if moved == *key => {}
+                done => return done,
+            }
+        }
+        act(bind()?)
     }
 
     /// Starts a session after `from`, and points a key at it if it still points where it did.
@@ -544,18 +554,16 @@ impl Sessions {
         Ok(seen)
     }
 
-    /// Points a key at a session.
+    /// Points a key at a session, wherever it pointed before.
     ///
     /// # Errors
     ///
-    /// [`StoreError::KeyMoved`] if someone else moved it at the same time; otherwise I/O errors.
+    /// I/O errors.
     pub fn bind(&self, key: &Key, to: SessionId) -> Result<()> {
-        movable(key)?;
-        let seen = self.store.resolve(&self.owner, key)?;
-        if seen != Some(to) {
-            self.store.bind(&self.owner, &Bind { key: key.clone(), seen }, Some(to))?;
-        }
-        Ok(())
+        self.move_key(key, |bind| match bind.seen == Some(to) {
+            true => Ok(()),
+            false => Ok(self.store.bind(&self.owner, &bind, Some(to))?),
+        })
     }
 
     /// Checks that no turn is running in a session.
@@ -740,5 +748,31 @@ mod tests {
         assert_eq!(sessions.resolve(&key).expect("read"), Some(session.id()));
         let (_, seqs) = sessions.create_with(&new, Some(&key), vec![said("a")]).expect("created");
         assert_eq!(seqs, [2], "behind the note where the key came from");
+    }
+
+    #[test]
+    fn a_key_that_several_move_at_once_is_moved_by_all_of_them() {
+        const WINDOWS: usize = 8;
+        const TIMES: usize = 50;
+        let world = Arc::new(Fixed::default());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        let key = Key::new("project:/a").expect("valid");
+        let barrier = std::sync::Barrier::new(WINDOWS);
+        std::thread::scope(|scope| {
+            for _ in 0..WINDOWS {
+                scope.spawn(|| {
+                    barrier.wait();
+                    for _ in 0..TIMES {
+                        let new = New::default();
+                        let first = sessions.create_after(&new, &key, None).expect("created");
+                        sessions.create(&new, Some(&key)).expect("created");
+                        sessions.bind(&key, first.id()).expect("moved");
+                    }
+                });
+            }
+        });
+        let kept = sessions.list(&Filter::default(), None, 1_000).expect("a page").sessions;
+        assert_eq!(kept.len(), WINDOWS * TIMES * 2);
     }
 }

@@ -48,6 +48,7 @@ impl Chat {
         self.begin_prompt();
         let line = self.edit(&mut screen, paint).await;
         self.input.watch();
+        screen.settled().await;
         match line {
             Ok(typed) => {
                 screen.end(&sent(&typed.shown, screen.columns, paint)).ok();
@@ -104,10 +105,13 @@ impl Chat {
         let mut warned = false;
         loop {
             screen.resized();
-            let shown = view(&self.editor, (screen.columns, screen.rows), paint);
-            if screen.draw_at(shown.lines, shown.cursor).is_err() {
-                // Nobody reads any more.
-                return Err(Leaving::Told);
+            let settles_in = screen.settles_in();
+            if settles_in.is_zero() {
+                let shown = view(&self.editor, (screen.columns, screen.rows), paint);
+                if screen.draw_at(shown.lines, shown.cursor).is_err() {
+                    // Nobody reads any more.
+                    return Err(Leaving::Told);
+                }
             }
             tokio::select! {
                 biased;
@@ -121,6 +125,7 @@ impl Chat {
                     self.tell_how_to_leave(screen);
                 }
                 _ = self.window_change.recv() => {}
+                () = tokio::time::sleep(settles_in), if !settles_in.is_zero() => {}
                 older = async {
                     match &mut self.older {
                         Some(older) => older.await,

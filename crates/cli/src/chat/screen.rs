@@ -10,11 +10,24 @@
 //! an old live region may stay visible then, but nothing of the conversation is erased.
 
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
-use rethread_render::terminal::{fit_line, line_width};
+use rethread_render::terminal::{fit_line, line_width, wrap_line};
 
 /// Begins and ends a synchronized update: a terminal that supports it shows all of it at once.
 const UPDATE: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
+
+/// Erases this row from its beginning, and everything below it. Not with one sequence from the first
+/// column: at the top of its window, tmux takes that for a new page, and keeps the old one in its
+/// history.
+const ERASE_BELOW: &str = "\x1b[K\x1b[C\x1b[J\r";
+
+/// How long after a resize nothing is drawn. When a window changes several times in a row, tmux says
+/// so at most every 250 ms; what is drawn in between is for a size that the window does not have.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// How often a screen that keeps changing is waited for before something is drawn on it anyway.
+const SETTLES_MAX: usize = 4;
 
 /// The alternate screen, for the pager.
 const OTHER: (&str, &str) = ("\x1b[?1049h", "\x1b[?1049l");
@@ -60,6 +73,8 @@ pub(super) struct Screen {
     down: usize,
     /// The window changed since the live region was drawn.
     stale: bool,
+    /// When the window changed last.
+    resized_at: Option<Instant>,
     /// The alternate screen is active.
     is_other: bool,
 }
@@ -80,6 +95,7 @@ impl Screen {
             cursor: (0, 0),
             down: 0,
             stale: false,
+            resized_at: None,
             is_other: false,
         }
     }
@@ -94,7 +110,20 @@ impl Screen {
         self.frame(done, live, None).map_or(Ok(()), |frame| write(&frame))
     }
 
-    /// The same, with the cursor at a place in it: a line, and the columns before it.
+    /// The same if the window is not just changing; what is finished is kept until then.
+    pub(super) fn draw_if_settled(
+        &mut self,
+        done: &mut String,
+        live: Vec<String>,
+    ) -> io::Result<()> {
+        self.resized();
+        match self.settles_in() {
+            Duration::ZERO => self.draw(&std::mem::take(done), live),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same as `draw`, with the cursor at a place in it: a line, and the columns before it.
     pub(super) fn draw_at(&mut self, live: Vec<String>, cursor: (usize, usize)) -> io::Result<()> {
         self.frame("", live, Some(cursor)).map_or(Ok(()), |frame| write(&frame))
     }
@@ -122,7 +151,7 @@ impl Screen {
 
     /// Shows lines on the other screen.
     pub(super) fn draw_other(&self, lines: &[String]) -> io::Result<()> {
-        write(&format!("{}\x1b[H\x1b[J{}{}", UPDATE.0, lines.join("\n"), UPDATE.1))
+        write(&format!("{}\x1b[H{}{}", UPDATE.0, written_over(lines), UPDATE.1))
     }
 
     /// Shows lines on the other screen, with the cursor at a line and column, or without one. What is
@@ -132,12 +161,11 @@ impl Screen {
         lines: &[String],
         cursor: Option<(usize, usize)>,
     ) -> io::Result<()> {
-        let lines = lines.join("\x1b[K\r\n");
         let cursor = match cursor {
             Some((row, column)) => format!("\x1b[{};{}H\x1b[?25h", row + 1, column + 1),
             None => String::new(),
         };
-        write(&format!("{}\x1b[?25l\x1b[H{lines}\x1b[K\x1b[J{cursor}{}", UPDATE.0, UPDATE.1))
+        write(&format!("{}\x1b[?25l\x1b[H{}{cursor}{}", UPDATE.0, written_over(lines), UPDATE.1))
     }
 
     /// Changes to the other screen, or back.
@@ -152,12 +180,28 @@ impl Screen {
         self.resize(columns, rows)
     }
 
+    /// How long to wait before something is drawn: the window may be changing still.
+    pub(super) fn settles_in(&self) -> Duration {
+        self.resized_at.map_or(Duration::ZERO, |at| SETTLE.saturating_sub(at.elapsed()))
+    }
+
+    /// Waits until the window stays as it is, for a second at the most.
+    pub(super) async fn settled(&mut self) {
+        for _ in 0..SETTLES_MAX {
+            self.resized();
+            match self.settles_in() {
+                Duration::ZERO => return,
+                left => tokio::time::sleep(left).await,
+            }
+        }
+    }
+
     fn resize(&mut self, columns: usize, rows: usize) -> bool {
         if (columns, rows) == (self.columns, self.rows) {
             return false;
         }
         (self.columns, self.rows) = (columns, rows);
-        self.stale = true;
+        (self.stale, self.resized_at) = (true, Some(Instant::now()));
         if self.reflows {
             let columns = columns.max(1);
             let rows = |line: &String| line_width(line).div_ceil(columns).max(1);
@@ -188,20 +232,29 @@ impl Screen {
             return None;
         }
         let mut frame = UPDATE.0.to_owned();
+        // What stays as it is above the first change is not written again.
+        let same = self.live.iter().zip(&live).take_while(|(old, new)| old == new).count();
+        let kept = if done.is_empty() && !self.stale { same.min(last) } else { 0 };
+        let text = live[kept..].join("\n");
         if !self.live.is_empty() {
             frame.push('\r');
-            if self.down > 0 {
-                frame.push_str(&format!("\x1b[{}A", self.down));
-            }
-            frame.push_str("\x1b[J");
+            frame.push_str(&rows_between(self.down, kept));
         }
-        frame.push_str(done);
-        frame.push_str(&live.join("\n"));
+        if self.live.is_empty() {
+            frame.push_str(&(done.to_owned() + &text));
+        } else if self.stale {
+            frame.push_str(ERASE_BELOW);
+            // Lines that were finished for a wider window.
+            let fit = |line| wrap_line(line, self.columns, 0).join("\n") + "\n";
+            frame.extend(done.lines().map(fit));
+            frame.push_str(&text);
+        } else {
+            let text = done.to_owned() + &text;
+            frame.push_str(&written_over(text.split('\n')));
+        }
         if cursor != end {
             frame.push('\r');
-            if cursor.0 < last {
-                frame.push_str(&format!("\x1b[{}A", last - cursor.0));
-            }
+            frame.push_str(&rows_between(last, cursor.0));
             if cursor.1 > 0 {
                 frame.push_str(&format!("\x1b[{}C", cursor.1));
             }
@@ -209,6 +262,30 @@ impl Screen {
         frame.push_str(UPDATE.1);
         (self.live, self.cursor, self.down, self.stale) = (live, cursor, cursor.0, false);
         Some(frame)
+    }
+}
+
+/// Rows that are written over others, with nothing left below. Each is erased when it is written, so
+/// that none is blank in between. Not after it: at the end of a full row the cursor is still on its
+/// last character.
+fn written_over(rows: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let mut written = String::new();
+    let mut rows = rows.into_iter().peekable();
+    while let Some(row) = rows.next() {
+        match rows.peek() {
+            Some(_) => written.push_str(&format!("\x1b[K{}\n", row.as_ref())),
+            None => written.push_str(&format!("{ERASE_BELOW}{}", row.as_ref())),
+        }
+    }
+    written
+}
+
+/// Moves the cursor from one row to another, in its column.
+fn rows_between(from: usize, to: usize) -> String {
+    match from.cmp(&to) {
+        std::cmp::Ordering::Greater => format!("\x1b[{}A", from - to),
+        std::cmp::Ordering::Less => format!("\x1b[{}B", to - from),
+        std::cmp::Ordering::Equal => String::new(),
     }
 }
 
@@ -237,6 +314,7 @@ mod tests {
             cursor: (0, 0),
             down: 0,
             stale: false,
+            resized_at: None,
             is_other: false,
         }
     }
@@ -258,9 +336,10 @@ mod tests {
         assert_eq!(screen.frame("", lines(&["one", "status"]), None), None, "nothing changed");
         assert_eq!(
             bytes(screen.frame("one\n", lines(&["status"]), None)),
-            "\r\x1b[1A\x1b[Jone\nstatus"
+            format!("\r\x1b[1A\x1b[Kone\n{ERASE_BELOW}status")
         );
-        assert_eq!(bytes(screen.frame("two\n", Vec::new(), None)), "\r\x1b[Jtwo\n");
+        let ended = bytes(screen.frame("two\n", Vec::new(), None));
+        assert_eq!(ended, format!("\r\x1b[Ktwo\n{ERASE_BELOW}"));
         assert_eq!(bytes(screen.frame("three\n", Vec::new(), None)), "three\n");
     }
 
@@ -299,13 +378,34 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_stay_as_they_are_are_not_written_again_and_none_is_blank_in_between() {
+        let mut screen = screen(true);
+        screen.frame("", lines(&["one", "two", "three", "status 1"]), None);
+        let next = bytes(screen.frame("", lines(&["one", "two", "four", "status 2"]), None));
+        assert_eq!(next, format!("\r\x1b[1A\x1b[Kfour\n{ERASE_BELOW}status 2"));
+        let fewer = bytes(screen.frame("", lines(&["one", "two"]), None));
+        assert_eq!(fewer, format!("\r\x1b[2A{ERASE_BELOW}two"));
+    }
+
+    #[test]
+    fn after_a_resize_everything_is_erased_first_and_what_was_finished_fits() {
+        let mut screen = screen(true);
+        screen.frame("", lines(&["one", "status"]), None);
+        assert!(screen.settles_in().is_zero());
+        assert!(screen.resize(8, 6) && !screen.settles_in().is_zero());
+        let next = bytes(screen.frame("seven words\n", lines(&["status"]), None));
+        assert_eq!(next, format!("\r\x1b[1A{ERASE_BELOW}seven\nwords\nstatus"));
+    }
+
+    #[test]
     fn the_cursor_is_put_where_it_belongs_and_found_again() {
         let mut screen = screen(true);
         let shown = bytes(screen.frame("", lines(&["one", "two", "menu"]), Some((1, 2))));
         assert_eq!(shown, "one\ntwo\nmenu\r\x1b[1A\x1b[2C");
         assert_eq!(screen.frame("", lines(&["one", "two", "menu"]), Some((1, 2))), None);
         let moved = bytes(screen.frame("", lines(&["one", "two", "menu"]), Some((0, 0))));
-        assert_eq!(moved, "\r\x1b[1A\x1b[Jone\ntwo\nmenu\r\x1b[2A");
-        assert_eq!(bytes(screen.frame("", lines(&["x"]), None)), "\r\x1b[Jx");
+        assert_eq!(moved, format!("\r\x1b[1B{ERASE_BELOW}menu\r\x1b[2A"));
+        let less = bytes(screen.frame("", lines(&["x"]), None));
+        assert_eq!(less, format!("\r{ERASE_BELOW}x"));
     }
 }

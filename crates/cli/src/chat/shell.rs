@@ -89,18 +89,18 @@ impl Chat {
         let mut keys_end = !is_rich;
         let mut deadline = None;
         let mut is_stopped = false;
+        let mut done = String::new();
         if is_rich {
             self.input.watch();
         }
         loop {
-            let mut done = String::new();
             tokio::select! {
                 biased;
                 terminated = self.signals.next() => {
                     self.terminated |= terminated;
                     end(group, std::mem::replace(&mut is_stopped, true));
                 }
-                _ = self.window_change.recv(), if is_rich => drop(screen.resized()),
+                _ = self.window_change.recv(), if is_rich => {}
                 key = self.input.next_key(), if !keys_end => match key {
                     Some((_, Key::Escape | Key::Interrupt)) => {
                         end(group, std::mem::replace(&mut is_stopped, true));
@@ -134,14 +134,15 @@ impl Chat {
                 let what = format!("running {}", one_line(command));
                 let stop = if is_stopped { " · Esc kills it" } else { " · Esc stops" };
                 let live = happening(&what, began.elapsed(), stop, screen.columns, paint);
-                screen.draw(&done, vec![live])?;
+                screen.draw_if_settled(&mut done, vec![live])?;
             } else {
-                self.voice.begin(&done);
+                self.voice.begin(&std::mem::take(&mut done));
             }
         }
         let last = if line.is_empty() { String::new() } else { shown(&line, screen.columns) };
         if is_rich {
-            screen.end(&last)?;
+            screen.settled().await;
+            screen.end(&(done + &last))?;
             self.input.end_watch(typed, is_stopped);
         } else {
             self.voice.begin(&last);

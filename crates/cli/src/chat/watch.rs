@@ -97,7 +97,8 @@ impl Chat {
             let mark = Event::Text(format!("\n\n{}", limit.notice()));
             watch.done += &watch.view.event(&mark, Instant::now());
         }
-        watch.resize();
+        watch.screen.settled().await;
+        watch.view.resize(watch.screen.columns);
         watch.done += &watch.view.finish(Instant::now());
         let ended = watch.screen.end(&watch.done);
         self.input.end_watch(watch.typed, watch.stopped);
@@ -141,6 +142,7 @@ impl Chat {
         let (mut keys_end, mut is_due) = (false, true);
         loop {
             let wait = drawn.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
+            let wait = wait.max(watch.screen.settles_in());
             tokio::select! {
                 biased;
                 terminated = self.signals.next() => {
@@ -167,7 +169,9 @@ impl Chat {
                 }
                 _ = clock.tick() => {}
             }
-            is_due = drawn.is_some_and(|at| at.elapsed() < FRAME);
+            watch.resize();
+            is_due = drawn.is_some_and(|at| at.elapsed() < FRAME)
+                || !watch.screen.settles_in().is_zero();
             if !is_due {
                 watch.draw()?;
                 drawn = Some(Instant::now());
@@ -272,6 +276,7 @@ impl Chat {
         let (mut screen, mut typed) = (Screen::new(), TypedAhead::default());
         let mut clock = tokio::time::interval(TICK);
         let mut keys_end = !is_rich;
+        let mut done = String::new();
         if is_rich {
             self.input.watch();
         }
@@ -284,7 +289,7 @@ impl Chat {
                     self.terminated |= terminated;
                     break None;
                 }
-                _ = self.window_change.recv(), if is_rich => drop(screen.resized()),
+                _ = self.window_change.recv(), if is_rich => {}
                 key = self.input.next_key(), if !keys_end => match key {
                     Some((_, Key::Escape | Key::Interrupt)) => break None,
                     Some((_, Key::Suspend)) => self.suspend(&mut screen),
@@ -296,17 +301,19 @@ impl Chat {
                 _ = clock.tick() => {}
             }
             if is_rich {
-                let done = if note.is_empty() { note } else { wrapped(&note, screen.columns) };
-                let took = began.elapsed();
-                let line = happening(what, took, stop, screen.columns, paint);
-                screen.draw(&done, vec![line])?;
+                if !note.is_empty() {
+                    done += &wrapped(&note, screen.columns);
+                }
+                let line = happening(what, began.elapsed(), stop, screen.columns, paint);
+                screen.draw_if_settled(&mut done, vec![line])?;
             } else if !note.is_empty() {
                 self.voice.notice(note);
             }
         };
         let rest: Vec<String> = std::iter::from_fn(|| notes.try_recv().ok()).collect();
         if is_rich {
-            screen.end("")?;
+            screen.settled().await;
+            screen.end(&done)?;
             self.input.end_watch(typed, outcome.is_none());
         }
         rest.iter().for_each(|note| self.voice.notice(note));

@@ -61,7 +61,7 @@ pub(crate) enum Content {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DiffLine {
     pub(crate) sign: Sign,
-    /// The number in the old text, from 1; `None` if the line is new.
+    /// The number in the old text, from 1; `None` if the line is new, or in an excerpt.
     pub(crate) old: Option<usize>,
     pub(crate) new: Option<usize>,
     /// The pieces of the line, and whether each is what changed.
@@ -92,6 +92,26 @@ impl Diff {
             return summary(Content::TooLarge { old: old.len(), new: new.len() });
         }
         compare(old, new)
+    }
+
+    /// Compares two excerpts of a file. Where in the file they are is not known: their lines have no
+    /// numbers, and their ends are not its end.
+    pub fn of_excerpts(old: &[u8], new: &[u8]) -> Diff {
+        let ended = |text: &[u8]| match text {
+            [] | [.., b'\n'] => text.to_vec(),
+            _ => [text, b"\n"].concat(),
+        };
+        let (old_ended, new_ended) = (ended(old), ended(new));
+        let mut diff = match old_ended == new_ended {
+            true => Diff::new(old, new),
+            false => Diff::new(&old_ended, &new_ended),
+        };
+        if let Content::Hunks { hunks, .. } = &mut diff.content {
+            for line in hunks.iter_mut().flatten() {
+                (line.old, line.new, line.is_unended) = (None, None, false);
+            }
+        }
+        diff
     }
 
     /// Lines that are new.

@@ -47,6 +47,21 @@ fn changes_are_shown_with_three_lines_around_them_and_their_numbers() {
 }
 
 #[test]
+fn an_excerpt_has_no_numbers_and_its_end_is_not_the_end_of_the_file() {
+    let style = Style::plain(40);
+    let shown = |old: &str, new: &str| {
+        let diff = Diff::of_excerpts(old.as_bytes(), new.as_bytes());
+        let page = html::render_diff(&diff);
+        checks::html(&page);
+        assert!(page.contains("<td class=\"place\"></td>"), "{page}");
+        terminal::render_diff(&diff, &style)
+    };
+    assert_eq!(shown("one\ntwo", "one\ntwo\nthree"), "+1 -0\n    one\n    two\n  + three\n");
+    assert_eq!(shown("one", "one\n"), "+1 -1\n  - one\n  + one\n");
+    assert_eq!(shown("", "one"), "+1 -0\n  + one\n");
+}
+
+#[test]
 fn changes_inside_a_line_are_highlighted() {
     let diff = Diff::new(b"let total = count;\n", b"let total = sum;\n");
     let background = Background::Dark;

@@ -222,7 +222,7 @@ fn changed(call: &Call) -> Option<String> {
     }
     let (mut added, mut removed) = (0, 0);
     for (old, new) in &edits {
-        let diff = Diff::new(old.as_bytes(), new.as_bytes());
+        let diff = Diff::of_excerpts(old.as_bytes(), new.as_bytes());
         (added, removed) = (added + diff.added(), removed + diff.removed());
     }
     Some(format!("+{} −{}", count(added as u64), count(removed as u64)))

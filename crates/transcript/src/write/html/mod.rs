@@ -303,13 +303,18 @@ impl Writer for Html<'_> {
     }
 }
 
-/// The beginning of a text, on one line, with an ellipsis if it was cut.
+/// The beginning of a text, on one line, with an ellipsis if it was cut. It is cut after a whole word
+/// if there is one in its second half.
 fn gist(text: &str, chars: usize) -> String {
     // It may be megabytes long; what will be cut anyway is not read.
     let start: String = text.chars().take(chars * 8).collect();
     let folded = start.split_whitespace().collect::<Vec<_>>().join(" ");
     match folded.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}…", folded[..end].trim_end()),
+        Some((end, _)) => {
+            let is_whole = folded[end..].starts_with(' ');
+            let word = folded[..end].rfind(' ').filter(|at| !is_whole && at * 2 > end);
+            format!("{}…", folded[..word.unwrap_or(end)].trim_end())
+        }
         None if start.len() < text.len() => format!("{folded}…"),
         None => folded,
     }
@@ -360,6 +365,9 @@ mod tests {
     fn a_gist_that_is_cut_says_so() {
         assert_eq!(gist(" one\n two ", 7), "one two");
         assert_eq!(gist("one two", 4), "one…");
+        assert_eq!(gist("one two three", 9), "one two…");
+        assert_eq!(gist("one two three", 7), "one two…");
+        assert_eq!(gist("a verylongwordindeed", 9), "a verylon…");
         assert_eq!(gist(&" ".repeat(1_000), 4), "…");
     }
 }

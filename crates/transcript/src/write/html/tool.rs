@@ -19,9 +19,16 @@ const CONTENTS: [&str; 3] = ["content", "contents", "file_text"];
 /// The names that tools use for a path.
 const PATHS: [&str; 4] = ["path", "file_path", "filename", "target_file"];
 
+/// The names that tools use for a list of steps, and for the text of a step.
+const STEPS: [(&str, &str); 3] = [("todos", "content"), ("items", "text"), ("plan", "step")];
+
 /// A call in a few words: its first text argument.
 pub(super) fn gist_of(call: &Call) -> String {
     let input = input(call);
+    if let Some((_, steps)) = steps(&input) {
+        let done = steps.iter().filter(|(mark, _)| *mark == DONE).count();
+        return format!("{done} of {} done", steps.len());
+    }
     let first = PATHS.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
     let first = first.or_else(|| input.values().find_map(Value::as_str));
     gist(first.unwrap_or_else(|| call.input.get()), GIST_CHARS)
@@ -45,6 +52,12 @@ pub(super) fn call(call: &Call) -> String {
         rest.retain(|name, _| {
             name != "edits" && !EDITS.iter().any(|(old, new)| name == old || name == new)
         });
+    }
+    if let Some((name, steps)) = steps(&rest) {
+        let line = |(mark, text): &(&str, String)| format!("<li>{mark} {}</li>", escape(text));
+        let list: String = steps.iter().map(line).collect();
+        shown += &format!("<ul class=\"steps\">{list}</ul>");
+        rest.shift_remove(name);
     }
     let path = PATHS.iter().find_map(|name| rest.get(*name).and_then(Value::as_str));
     let extension = path.and_then(|path| path.rsplit_once('.')).map_or("", |(_, after)| after);
@@ -85,10 +98,30 @@ pub(super) fn result(result: &ToolResult) -> String {
     format!("<h3>Result</h3>{inside}")
 }
 
+/// The mark of a step that is done.
+const DONE: &str = "☑";
+
+/// The list of steps among some arguments: its name, and each step with a mark. None unless all of
+/// them have a text and a status.
+fn steps(input: &Map<String, Value>) -> Option<(&'static str, Vec<(&'static str, String)>)> {
+    STEPS.iter().find_map(|(name, said)| {
+        let steps = input.get(*name)?.as_array()?.iter().map(|step| {
+            let mark = match step.get("status")?.as_str()? {
+                "done" | "completed" => DONE,
+                "in_progress" => "▸",
+                _ => "☐",
+            };
+            Some((mark, step.get(*said)?.as_str()?.to_owned()))
+        });
+        let steps: Vec<_> = steps.collect::<Option<_>>()?;
+        (!steps.is_empty()).then_some((*name, steps))
+    })
+}
+
 fn diff(edit: &Map<String, Value>) -> Option<String> {
     EDITS.iter().find_map(|(old, new)| {
         let (old, new) = (edit.get(*old)?.as_str()?, edit.get(*new)?.as_str()?);
-        Some(html::render_diff(&Diff::new(old.as_bytes(), new.as_bytes())))
+        Some(html::render_diff(&Diff::of_excerpts(old.as_bytes(), new.as_bytes())))
     })
 }
 
@@ -140,6 +173,23 @@ mod tests {
         assert!(file.contains("language-rs") && file.contains("class=\"keyword\""), "{file}");
         assert_eq!(file.matches("<pre").count(), 2, "{file}");
         assert!(!file.contains("<script"), "{file}");
+    }
+
+    #[test]
+    fn a_list_of_steps_is_a_list_whichever_program_wrote_it() {
+        for (name, said) in STEPS {
+            let steps = json!([{said: "<one>", "status": "completed"},
+                {said: "two", "status": "in_progress"}, {said: "three", "status": "pending"}]);
+            let input = Raw::of(&json!({ name: steps, "explanation": "why" }));
+            let made = Call { id: "1".into(), name: "todo".into(), input };
+            assert_eq!(gist_of(&made), "1 of 3 done");
+            let list = "<li>☑ &lt;one&gt;</li><li>▸ two</li><li>☐ three</li>";
+            let shown = call(&made);
+            assert!(shown.contains(list) && shown.contains("explanation: why"), "{shown}");
+            assert!(!shown.contains('{'), "{shown}");
+        }
+        let other = shown(json!({"items": [{"text": "one"}]}));
+        assert!(other.contains("&quot;one&quot;"), "{other}");
     }
 
     #[test]

@@ -95,6 +95,10 @@ const SUGGEST_AT: u64 = 70;
 /// How full the window is when the next turn is preceded by a compaction, in percent.
 const COMPACT_AT: u64 = 85;
 
+/// The notes for a turn that someone stopped, with a partial reply and without one.
+const STOPPED: &str = "\x1b[2m(stopped; the part that arrived is kept)\x1b[0m";
+const STOPPED_EARLY: &str = "\x1b[2m(stopped before a reply arrived; your message is kept)\x1b[0m";
+
 /// The note for a turn that was ended before the model was done.
 const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
 
@@ -572,7 +576,10 @@ impl Chat {
         self.have_seen_all();
         let answer = outcome?;
         match answer.end {
-            End::Stopped => self.voice.notice("\x1b[2m(stopped; the part that arrived is kept)\x1b[0m"),
+            End::Stopped => {
+                let has_part = answer.rounds > 0 || answer.cut_off;
+                self.voice.notice(if has_part { STOPPED } else { STOPPED_EARLY });
+            }
             End::RoundLimit | End::Repeated => self.voice.notice(ANY_MESSAGE_CONTINUES),
             _ if answer.cut_off => self.voice.notice(
                 "\x1b[33m(the reply reached the model's length limit; say `continue` for the rest)\x1b[0m",

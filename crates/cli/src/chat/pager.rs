@@ -134,7 +134,7 @@ impl Pager {
     }
 
     fn lay_out(&mut self) {
-        let CallRecord { call, result, partial, change, .. } = &self.records[self.at];
+        let CallRecord { call, result, partial, change, is_asked, .. } = &self.records[self.at];
         let mut lines = vec![self.paint.bold(&tool_line::what(call)), String::new()];
         match change {
             Some(change) => lines.extend(change.rendered(self.columns).lines().map(str::to_owned)),
@@ -143,6 +143,7 @@ impl Pager {
         }
         lines.push(String::new());
         match result {
+            None if *is_asked => lines.push(self.paint.dim("(it waits for your answer)")),
             None if change.is_some() => lines.push(self.paint.dim("(it is not done yet)")),
             None => {
                 lines.push(self.paint.dim("(it is running)"));
@@ -282,6 +283,8 @@ mod tests {
             changes,
             ..record("seq", "")
         };
+        let asked = CallRecord { is_asked: true, ..running(String::new(), 0) };
+        assert_eq!(pager(vec![asked]).draw()[4], "(it waits for your answer)");
         let mut pager = pager(vec![running("one\n".into(), 1)]);
         assert_eq!(pager.draw()[4], "(it is running)");
         pager.key(&Key::End);

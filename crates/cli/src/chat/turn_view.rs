@@ -43,12 +43,15 @@ pub(super) struct CallRecord {
     pub(super) changes: u64,
     /// Its change to a file, if someone was asked about it.
     pub(super) change: Option<ShownChange>,
+    /// Someone is asked about it, and has not answered.
+    pub(super) is_asked: bool,
 }
 
 impl CallRecord {
     /// A call that is running.
     pub(super) fn new(call: Call) -> CallRecord {
-        CallRecord { call, result: None, partial: String::new(), changes: 0, change: None }
+        let (partial, change) = (String::new(), None);
+        CallRecord { call, result: None, partial, changes: 0, change, is_asked: false }
     }
 
     fn push(&mut self, text: &str) {
@@ -159,6 +162,10 @@ impl TurnView {
         if let Some(running) = self.running.iter_mut().find(|running| running.call.id == id) {
             running.since = now;
         }
+        if let Some(record) = self.records.iter_mut().rev().find(|record| record.call.id == id) {
+            record.is_asked = false;
+            record.changes += 1;
+        }
     }
 
     /// Handles an event. Returns the lines that are finished by it.
@@ -234,11 +241,11 @@ impl TurnView {
         let lines = prompt.lines(&self.style, diff_lines(rows));
         let (id, change) = (&prompt.call().id, prompt.change(&self.style));
         match self.records.iter_mut().rev().find(|record| record.call.id == *id) {
-            Some(record) => record.change = change,
+            Some(record) => (record.change, record.is_asked) = (change, true),
             // A subagent's: it is shown in full, too.
             None => {
                 let record = CallRecord::new(prompt.call().clone());
-                self.records.push(CallRecord { change, ..record });
+                self.records.push(CallRecord { change, is_asked: true, ..record });
             }
         }
         self.close(now) + &self.written(Last::Note, &lines)

@@ -126,7 +126,10 @@ fn lines_that_were_typed_ahead_are_not_sent_after_a_stop() {
     window.say("later");
     window.shows(&["You: later"]);
     window.press("\x1b");
-    window.until("the line in the prompt", |shown| shown.trim_end().ends_with("\nYou: later"));
+    window.until("the line in the prompt", |shown| {
+        shown.contains("(stopped before a reply arrived; your message is kept)")
+            && shown.trim_end().ends_with("\nYou: later")
+    });
     assert_eq!(server.requests().len(), 2);
 }
 

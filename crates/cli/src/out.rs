@@ -6,10 +6,10 @@
 use std::io::{IsTerminal, Write};
 
 use rethread_core::name::is_hidden;
+use rethread_core::visible_json::visible_json;
 // Counts have the same format in receipts, in prose and in transcripts.
 use rethread_render::terminal::{line_width, wrap_line};
 pub(crate) use rethread_transcript::numbers::{full as count, short as short_count};
-use rethread_transcript::write::visible_json::visible_json;
 use unicode_width::UnicodeWidthChar;
 
 use crate::errors::Error;
@@ -151,12 +151,21 @@ pub(crate) fn someone_is_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks a yes-or-no question.
+/// Asks a yes-or-no question. What is neither means no.
 pub(crate) fn confirmed(question: &str) -> Result<bool, Error> {
+    Ok(answered(question)? == Some(true))
+}
+
+/// Asks a yes-or-no question. Nothing, where the answer is neither.
+pub(crate) fn answered(question: &str) -> Result<Option<bool>, Error> {
     anstream::eprint!("{question} (y/n) ");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Some(true),
+        "n" | "no" => Some(false),
+        _ => None,
+    })
 }
 
 /// A count and what is counted: 1 entry, 2,345 entries.

@@ -63,6 +63,7 @@ pub mod title;
 pub mod tokens;
 pub mod turn;
 pub mod usage;
+pub mod visible_json;
 pub mod world;
 
 pub use blob::{BlobId, BlobInfo};

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::limits::LOG_LINES_MAX;
 use crate::metrics::Metrics;
+use crate::outgoing::json_text;
 
 /// Where lines go; nowhere if there is no sink.
 pub(crate) struct AccessLog {
@@ -35,7 +36,7 @@ impl AccessLog {
 
     pub(crate) fn line(&self, value: &Value) {
         if let Some(sender) = &self.lines
-            && sender.try_send(format!("{value}\n")).is_err()
+            && sender.try_send(json_text(value) + "\n").is_err()
         {
             self.metrics.log_dropped();
         }

@@ -3,7 +3,7 @@
 //! The session is found by the open file; requests without a file share one. `session_id` is
 //! returned, and ignored on input: a plugin that lost it loses nothing.
 
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use rethread_agent::{Event, Pace, Target, TurnAnswer, TurnOptions};
 use rethread_core::context::Policy;
 use rethread_core::{Block, Key, Message, Role, SessionId};
@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::quotas::Stream;
 use crate::state::Caller;
 use crate::turn_events::Wording;
-use crate::v1::shapes;
+use crate::v1::{json, shapes};
 
 /// A question of an editor plugin.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -55,7 +55,7 @@ pub(crate) async fn chat(
 ) -> Result<Response, Problem> {
     let (target, message) = ask.read()?;
     let (session, answer) = caller.run_turn(target, message, as_editor(), room).await?;
-    Ok(axum::Json(ChatAnswer { response: answer.text, session_id: session }).into_response())
+    Ok(json(&ChatAnswer { response: answer.text, session_id: session }))
 }
 
 /// Ask about the open file, and stream events

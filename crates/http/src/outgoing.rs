@@ -4,6 +4,7 @@
 //! of them; its memory is counted until the last piece is sent; and it is cut off when its token is
 //! revoked.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,11 +13,23 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use rethread_agent::HeldBytes;
+use rethread_core::visible_json::visible_json;
+use serde::Serialize;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::limits::FRAME_BYTES;
 use crate::quotas::InProgress;
 use crate::tokens::Watched;
+
+/// The JSON of responses and log lines. The client may print it on a terminal, so hidden characters
+/// are escaped.
+pub(crate) fn json_text(value: &impl Serialize) -> String {
+    let text = serde_json::to_string(value).expect("plain data is always valid JSON");
+    match visible_json(&text) {
+        Cow::Owned(escaped) => escaped,
+        Cow::Borrowed(_) => text,
+    }
+}
 
 /// The memory of a response, for as long as it exists.
 type Room = Arc<HeldBytes>;

@@ -16,6 +16,8 @@ use rethread_core::{StoreError, sessions};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::outgoing::json_text;
+
 /// Why a request was refused. It is passed around often and read rarely, so it is boxed.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
@@ -192,7 +194,7 @@ impl Problem {
     }
 
     fn json(&self) -> String {
-        serde_json::to_string(self).expect("plain data is always valid JSON")
+        json_text(self)
     }
 
     /// The complete response, for a connection that is closed after it.

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::limits::{BEHIND_BYTES_MAX, BEHIND_MAX, KEEP_ALIVE};
+use crate::outgoing::json_text;
 use crate::quotas;
 
 /// The queue of the events of one turn. A client that lags too far is disconnected: a turn never
@@ -38,8 +39,7 @@ impl Sender {
         if self.queue.is_none() {
             return;
         }
-        let json = serde_json::to_string(value).expect("plain data is always valid JSON");
-        let sent = self.queued(json).zip(self.queue.as_ref());
+        let sent = self.queued(json_text(value)).zip(self.queue.as_ref());
         let sent = sent.is_some_and(|(queued, queue)| queue.try_send(queued).is_ok());
         if !sent {
             self.queue = None;

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{json, shapes};
 use crate::input::{Id, Json, Params, once};
 use crate::limits::{ENTRIES_BYTES_MAX, ENTRIES_MAX, PART_BYTES};
-use crate::outgoing::keep;
+use crate::outgoing::{json_text, keep};
 use crate::problem::Problem;
 use crate::quotas::Stream;
 use crate::state::Caller;
@@ -185,7 +185,7 @@ pub(super) fn in_steps<E>(
             break;
         }
         for entry in entries {
-            let text = serde_json::to_string(&entry).expect("plain data is always valid JSON");
+            let text = json_text(&entry);
             bytes += text.len();
             if bytes > most && !written.is_empty() {
                 return Ok(written);

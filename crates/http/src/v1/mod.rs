@@ -15,10 +15,11 @@ pub(crate) mod turns;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::outgoing::json_text;
+
 /// Responds with JSON, written as it is, so that numbers keep every digit.
-fn json(value: &impl Serialize) -> Response {
-    let text = serde_json::to_string(value).expect("plain data is always valid JSON");
-    ([("content-type", "application/json")], text).into_response()
+pub(crate) fn json(value: &impl Serialize) -> Response {
+    ([("content-type", "application/json")], json_text(value)).into_response()
 }
 
 /// A field that is present, even if it is null: `null` empties a field, absence leaves it

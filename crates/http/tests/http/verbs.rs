@@ -354,3 +354,31 @@ fn a_client_that_waits_stops_its_own_turn_and_never_somebody_elses() {
     let long = json!({"content": "x", "turn": "x".repeat(101)});
     site.post(&path, &long).is_problem(400, "bad-request");
 }
+
+#[test]
+fn no_answer_holds_characters_that_drive_a_terminal_or_cannot_be_seen() {
+    let hostile = "a\u{9b}2J\u{7f}b\u{202e}c\u{e0041}d\u{2028}é日";
+    let site = Site::new([Answer::text(hostile), Answer::text(hostile)]);
+    let id = created(&site, &json!({"description": hostile}));
+    assert_eq!(append(&site, &id, None, &json!({"messages": [user(hostile)]})).status, 200);
+    let path = format!("/v1/sessions/{id}");
+    let ask = json!({"message": hostile, "session_id": null, "active_file": null});
+    let answers = [
+        site.get(&path),
+        site.get("/v1/sessions"),
+        site.get(&format!("{path}/entries")),
+        site.get(&format!("{path}/context?explain=true")),
+        site.get(&format!("/v1/search?q={}", "%C3%A9%E6%97%A5")),
+        site.post("/chat", &ask),
+        site.post("/chat/stream", &ask),
+        site.json("PATCH", &path, &json!({"agent": hostile})),
+    ];
+    for answer in &answers {
+        let hidden = |c: char| c > '\u{7e}' && rethread_core::name::is_hidden(c);
+        assert!(!answer.body.contains(hidden), "{answer:?}");
+        assert!(answer.body.contains("\\u009b2J\\u007fb\\u202ec\\udb40\\udc41"), "{answer:?}");
+    }
+    // It is the same text to a program.
+    assert_eq!(answers[2].json()["entries"][1]["content"], hostile);
+    assert_eq!(answers[5].json()["response"], hostile);
+}

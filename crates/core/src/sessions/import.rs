@@ -21,7 +21,7 @@ use crate::name::{Key, SessionId};
 use crate::parallel;
 use crate::readable_id;
 use crate::session::{Header, Parent};
-use crate::store::{self, Appended, At, Bind, StoreError};
+use crate::store::{self, Appended, At, Bind, Change, StoreError};
 
 /// A session to import.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +58,9 @@ pub struct Import {
     sessions: Sessions,
     id: SessionId,
     created: bool,
+    /// The format, while the header does not say that the session has imported text: it does as
+    /// soon as something is added.
+    unmarked: Option<String>,
     /// The tally and the ids of the log, including what was sent but is not stored yet.
     tally: Tally,
     known: HashMap<u64, Known>,
@@ -97,15 +100,17 @@ impl Sessions {
     /// this id.
     pub fn import(&self, arrival: &Arrival) -> Result<Import> {
         self.arrives_again(arrival.id)?;
-        let created = match self.get(arrival.id) {
-            Ok(_) => false,
-            Err(Error::Store(StoreError::NotFound { .. })) => self.arrive(arrival)?,
+        let (created, unmarked) = match self.get(arrival.id) {
+            Ok(there) if there.header.imported.is_none() => (false, arrival.imported.clone()),
+            Ok(_) => (false, None),
+            Err(Error::Store(StoreError::NotFound { .. })) => (self.arrive(arrival)?, None),
             Err(error) => return Err(error),
         };
         let mut import = Import {
             sessions: self.clone(),
             id: arrival.id,
             created,
+            unmarked,
             tally: Tally::default(),
             known: HashMap::new(),
             begun: 0,
@@ -276,7 +281,7 @@ impl Import {
         // One at a time: after a batch that failed, entries of another writer could be where the
         // next one expects it, and the order would be lost.
         let stored = self.settle()?;
-        self.begin(fresh.into_iter().map(|(entry, _)| entry).collect());
+        self.begin(fresh.into_iter().map(|(entry, _)| entry).collect())?;
         Ok(stored)
     }
 
@@ -308,9 +313,14 @@ impl Import {
         Ok(())
     }
 
-    fn begin(&mut self, mut entries: Vec<NewEntry>) {
+    fn begin(&mut self, mut entries: Vec<NewEntry>) -> Result<()> {
         if entries.is_empty() {
-            return;
+            return Ok(());
+        }
+        // A file may say more than the session it was exported from, and anyone may have said it.
+        if let Some(format) = self.unmarked.take() {
+            let change = Change { imported: Some(Some(format)), ..Change::default() };
+            self.sessions.update(self.id, &change)?;
         }
         let before = self.tally;
         self.tally = place(&mut entries, before);
@@ -321,6 +331,7 @@ impl Import {
         let Sessions { store, owner, .. } = &self.sessions;
         store.append_then(owner, self.id, At::head(before.entries), entries.clone(), then);
         self.sent = Some(Sent { entries, before, outcome });
+        Ok(())
     }
 
     fn write(&mut self, mut entries: Vec<NewEntry>) -> Result<u64> {
@@ -622,6 +633,21 @@ mod tests {
         assert!(again.has_changed(&id, &Message::user("message 1, and more")));
         assert!(!again.has_changed(&said(2).id, &Message::user("never seen")));
         assert_eq!(again.stored(&id).expect("read").expect("there").body, said(1).body);
+    }
+
+    #[test]
+    fn a_session_of_our_own_counts_as_imported_once_a_file_adds_to_it() {
+        let sessions = sessions();
+        let own = sessions.create(&New::default(), None).expect("created").header.id;
+        sessions.append(own, vec![Message::user("mine").into()]).expect("appended");
+        let known = sessions.read(own, 0..1).expect("read").remove(0);
+        let known = ArrivingEntry { id: known.id, at: known.at, body: known.body };
+        let mut import = sessions.import(&Arrival { id: own, ..arrival() }).expect("found");
+        assert_eq!(import.append(vec![known.clone()]).expect("nothing new"), 0);
+        assert_eq!(sessions.get(own).expect("there").header.imported, None);
+        assert_eq!(import.append(vec![known, said(1)]).expect("grew"), 1);
+        let imported = sessions.get(own).expect("there").header.imported;
+        assert_eq!(imported.as_deref(), Some("test"), "tools are off until its owner agrees");
     }
 
     #[test]

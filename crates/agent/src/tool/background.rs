@@ -22,6 +22,8 @@ use super::limits::{
     RUN_OUTPUT_WAIT,
 };
 use super::process::{End, Output, Started, collect, exit_text};
+use super::run::{looks_refused, may_have_failed};
+use super::sandbox::Confinement;
 use super::{Site, ToolFailure};
 use crate::events::Progress;
 
@@ -43,10 +45,29 @@ struct Job {
     began: Instant,
     /// Its output since it was last read.
     unread: Arc<Mutex<Output>>,
-    /// How it ended, in words.
-    ended: Arc<Mutex<Option<String>>>,
+    /// How it ended.
+    ended: Arc<Mutex<Option<Ended>>>,
+    /// What it wrote so far looks as if the sandbox had refused something.
+    looks_refused: bool,
+    /// What a model is told then.
+    refusal: String,
     stop: CancellationToken,
     waits: Option<JoinHandle<()>>,
+}
+
+/// How a command ended.
+#[derive(Clone)]
+struct Ended {
+    /// In words.
+    how: String,
+    /// The kernel confined it, and something in it may have failed.
+    may_be_refused: bool,
+}
+
+impl Ended {
+    fn new(how: String) -> Ended {
+        Ended { how, may_be_refused: false }
+    }
 }
 
 impl Job {
@@ -66,6 +87,7 @@ impl BackgroundJobs {
         site: &Site,
         command: &str,
         time: Duration,
+        refusal: String,
         start: impl FnOnce() -> Result<(Started, PipeReader), ToolFailure>,
     ) -> Result<String, ToolFailure> {
         let conversation = conversation(site);
@@ -91,6 +113,7 @@ impl BackgroundJobs {
         let stop = CancellationToken::new();
         let waits = std::thread::spawn({
             let (unread, ended, stop) = (Arc::clone(&unread), Arc::clone(&ended), stop.clone());
+            let command = command.to_owned();
             move || {
                 let written = collect(reader, unread, Progress::default());
                 let end = started.wait(time, &stop);
@@ -99,14 +122,16 @@ impl BackgroundJobs {
                 written.recv_timeout(RUN_OUTPUT_WAIT).ok();
                 *lock(&ended) = Some(match (end, report) {
                     (End::TimedOut, _) => {
-                        format!("killed, because {} s had passed", time.as_secs())
+                        Ended::new(format!("killed, because {} s had passed", time.as_secs()))
                     }
-                    (End::Stopped, _) => "killed".into(),
-                    (End::Exited, Ok(Report::Ended { code, signal, .. })) => {
-                        exit_text(code, signal)
-                    }
-                    (End::Exited, Ok(Report::Failed(why))) => format!("failed: {why}"),
-                    (End::Exited, Err(error)) => format!("failed: {error}"),
+                    (End::Stopped, _) => Ended::new("killed".into()),
+                    (End::Exited, Ok(Report::Ended { code, signal, confinement })) => Ended {
+                        how: exit_text(code, signal),
+                        may_be_refused: confinement != Confinement::None
+                            && may_have_failed(&command, code),
+                    },
+                    (End::Exited, Ok(Report::Failed(why))) => Ended::new(format!("failed: {why}")),
+                    (End::Exited, Err(error)) => Ended::new(format!("failed: {error}")),
                 });
             }
         });
@@ -119,6 +144,8 @@ impl BackgroundJobs {
                 began: Instant::now(),
                 unread,
                 ended,
+                looks_refused: false,
+                refusal,
                 stop,
                 waits: Some(waits),
             },
@@ -157,17 +184,32 @@ impl BackgroundJobs {
             std::thread::sleep(RUN_LOOK);
         }
         // Checked first, so that its last output is there to be read.
-        let how = lock(&ended).clone();
+        let end = lock(&ended).clone();
         let mut text = std::mem::take(&mut *lock(&unread)).text();
+        let refusal = lock(&self.0).refusal(number, &text, end.as_ref());
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        let how = how.unwrap_or_else(|| format!("running for {} s", began.elapsed().as_secs()));
-        Ok(format!("{text}[{how}]"))
+        let running = || format!("running for {} s", began.elapsed().as_secs());
+        let how = end.map_or_else(running, |end| end.how);
+        Ok(format!("{text}[{how}]{refusal}"))
     }
 }
 
 impl Jobs {
+    /// The note about the sandbox that follows the output of a command, if it may have been refused
+    /// something: once it has ended, whichever part of the output said so.
+    fn refusal(&mut self, number: Option<u64>, text: &str, end: Option<&Ended>) -> String {
+        let Some(job) = number.and_then(|number| self.jobs.get_mut(&number)) else {
+            return String::new();
+        };
+        job.looks_refused |= looks_refused(text);
+        match end.is_some_and(|end| end.may_be_refused) && job.looks_refused {
+            true => job.refusal.clone(),
+            false => String::new(),
+        }
+    }
+
     /// Removes those that ended longest ago, if there are many.
     fn forget_ended(&mut self) {
         let mut ended: Vec<u64> =

@@ -148,7 +148,7 @@ impl Tool for Run {
             let time = input.timeout_s.unwrap_or(BACKGROUND_SECONDS_MAX);
             let time = Duration::from_secs(time.clamp(1, BACKGROUND_SECONDS_MAX));
             let start = || self.start(&input).map_err(failed);
-            return self.background.start(site, &input.command, time, start);
+            return self.background.start(site, &input.command, time, self.refusal(&input), start);
         }
         let (started, reader) = self.start(&input).map_err(failed)?;
         let output = Arc::new(Mutex::new(Output::default()));
@@ -168,7 +168,11 @@ impl Tool for Run {
         match end {
             End::Exited => {
                 let mut answer = format!("{text}[{}]", exit_text(code, signal));
-                if code != Some(0) && confinement != Confinement::None && looks_refused(&text) {
+                let failed = may_have_failed(&input.command, code);
+                let refused = looks_refused(&text)
+                    || !self.reach(&input).network
+                        && is_silent_network_failure(&input.command, code);
+                if failed && confinement != Confinement::None && refused {
                     answer.push_str(&self.refusal(&input));
                 }
                 Ok(answer)
@@ -192,24 +196,48 @@ impl Run {
     /// A note about the sandbox, for a model that was restricted by it.
     fn refusal(&self, input: &Input) -> String {
         let reach = self.reach(input);
-        let folders: Vec<String> =
-            reach.writable.iter().map(|path| format!("`{}`", path.display())).collect();
+        let (there, missing): (Vec<_>, Vec<_>) =
+            reach.writable.iter().partition(|path| path.exists());
+        let listed = |paths: Vec<&PathBuf>| {
+            let paths = paths.iter().map(|path| format!("`{}`", path.display()));
+            paths.collect::<Vec<_>>().join(", ")
+        };
+        let missing = match missing.is_empty() {
+            true => String::new(),
+            false => format!(
+                "; {} would be writable too, but does not exist, so the user has to create it",
+                listed(missing)
+            ),
+        };
         let network = match reach.network {
             true => "",
             false => "; it reaches no network unless `network` is set, and then the user is asked",
         };
         format!(
             "\n[this may be a refusal by the sandbox: a command writes only below {}, and what the \
-             user names in the setting `run.writable`{network}]",
-            folders.join(", ")
+             user names in the setting `run.writable`{missing}{network}]",
+            listed(there)
         )
     }
 }
 
+/// Whether some part of a command may have failed. The exit code is only that of the last part:
+/// `make | tail` succeeds whatever `make` did.
+pub(super) fn may_have_failed(command: &str, code: Option<i32>) -> bool {
+    code != Some(0) || command.contains(['|', ';', '&', '\n'])
+}
+
+/// Whether the exit code alone says that there was no connection: `curl -s` prints nothing.
+fn is_silent_network_failure(command: &str, code: Option<i32>) -> bool {
+    let calls =
+        |program: &str| command.split(|c: char| !c.is_alphanumeric()).any(|word| word == program);
+    matches!(code, Some(7)) && calls("curl") || matches!(code, Some(4)) && calls("wget")
+}
+
 /// Whether the output of a failed command looks like a refusal by the sandbox. Programs report the
 /// kernel's error in their own words, and some not at all.
-fn looks_refused(text: &str) -> bool {
-    const SIGNS: [&str; 8] = [
+pub(super) fn looks_refused(text: &str) -> bool {
+    const SIGNS: [&str; 9] = [
         "permission denied",
         "operation not permitted",
         "eacces",
@@ -218,6 +246,8 @@ fn looks_refused(text: &str) -> bool {
         "failed to connect",
         "could not connect",
         "couldn't connect",
+        // What the kernel says of a file that is moved or linked out of the folder it may be in.
+        "cross-device link",
     ];
     let text = text.to_lowercase();
     SIGNS.iter().any(|sign| text.contains(sign))

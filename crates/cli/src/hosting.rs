@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::commands::Cli;
 use crate::config::{env, home_folder_in};
 use crate::errors::Error;
-use crate::out::{clean, confirmed, json_note, note, someone_is_there};
+use crate::out::{answered, clean, columns, json_note, note, someone_is_there, wrapped};
 
 /// Where a project keeps its agents, below its folder.
 const PROJECT_AGENTS: &str = ".rethread/agents";
@@ -91,26 +91,50 @@ impl Cli {
         if untrusted.is_empty() {
             return Ok(agents);
         }
-        let names: Vec<String> =
-            untrusted.iter().map(|agent| format!("  {}", agent.shown())).collect();
+        let files = untrusted.into_iter().map(|agent| (agent.shown(), agent.file)).collect();
+        match self.agrees_to(files, "agents", "instruct the model")? {
+            true => Ok(self.agents()?.0),
+            false => Ok(agents),
+        }
+    }
+
+    /// Whether the person agrees to files of this folder, each given as it is shown. They are asked
+    /// until they have said yes or no; where nobody can be asked, a note says that the files are not used.
+    fn agrees_to(
+        &self,
+        mut files: Vec<(String, FolderFile)>,
+        what: &str,
+        what_they_do: &str,
+    ) -> Result<bool, Error> {
+        let trust = self.folder_trust();
+        let declined = trust.declined()?;
+        files.retain(|(_, file)| !declined.contains(file));
+        if files.is_empty() {
+            return Ok(false);
+        }
+        let names: Vec<String> = files.iter().map(|(shown, _)| format!("  {shown}")).collect();
         let names = names.join("\n");
         if !someone_is_there() || self.global.json {
             warn(&format!(
-                "this project has agents that you have not trusted yet; they are not used:\n{names}"
+                "this project has {what} that you have not trusted yet; they are not used:\n{names}"
             ));
             note("read them, then run `rethread agents --trust`");
-            return Ok(agents);
+            return Ok(false);
         }
         let question = format!(
-            "⚠️ This project has its own agents, which instruct the model:\n{names}\nUse them?"
+            "⚠️ This project has its own {what}, which {what_they_do}:\n{names}\nUse them?"
         );
-        match confirmed(&question)? {
-            true => {
-                self.folder_trust().trust(&files_of(&untrusted))?;
-                Ok(self.agents()?.0)
+        let answer = answered(wrapped(&question, columns()).trim_end())?;
+        let files: Vec<FolderFile> = files.into_iter().map(|(_, file)| file).collect();
+        match answer {
+            Some(true) => trust.trust(&files)?,
+            Some(false) => {
+                trust.decline(&files)?;
+                note("They are not used. `rethread agents --trust` changes that.");
             }
-            false => Ok(agents),
+            None => {}
         }
+        Ok(answer == Some(true))
     }
 
     /// The custom commands, and the untrusted files of this folder.
@@ -147,24 +171,10 @@ impl Cli {
         if untrusted.is_empty() {
             return Ok(commands);
         }
-        let names =
-            untrusted.iter().map(|file| format!("  {}", clean(&file.path.display().to_string())));
-        let names = names.collect::<Vec<_>>().join("\n");
-        if !someone_is_there() || self.global.json {
-            warn(&format!(
-                "this project has commands that you have not trusted yet; they are not used:\n{names}"
-            ));
-            note("read them, then run `rethread agents --trust`");
-            return Ok(commands);
-        }
-        let question = format!(
-            "⚠️ This project has its own commands, which are sent to the model when you type them:\n{names}\nUse them?"
-        );
-        match confirmed(&question)? {
-            true => {
-                self.folder_trust().trust(&untrusted)?;
-                Ok(self.own_commands()?.0)
-            }
+        let shown = |file: &FolderFile| clean(&file.path.display().to_string());
+        let files = untrusted.into_iter().map(|file| (shown(&file), file)).collect();
+        match self.agrees_to(files, "commands", "are sent to the model when you type them")? {
+            true => Ok(self.own_commands()?.0),
             false => Ok(commands),
         }
     }
@@ -257,7 +267,7 @@ impl Cli {
             );
             match self.global.json {
                 true => json_note(&serde_json::json!({ "note": what })),
-                false => note(clean(&what)),
+                false => note(wrapped(&clean(&what), columns()).trim_end()),
             }
         }
     }

@@ -2,9 +2,10 @@
 //! settings): they are used only after the user has trusted their exact content. Project
 //! instructions are only text, and need no consent (`project_instructions.rs`).
 //!
-//! A folder's files come with its code, from people the user may not know. Trust is recorded by the
-//! file's path and the SHA-256 of its content, so the user is asked again if a file changes. It is
-//! stored in a log under a reserved owner, in the same store as everything else.
+//! A folder's files come with its code, from people the user may not know. The user's answer, yes or
+//! no, is recorded by the file's path and the SHA-256 of its content, so the user is asked once, and
+//! again if a file changes. It is stored in a log under a reserved owner, in the same store as
+//! everything else.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 pub const TRUST_OWNER: &str = "rethread:trust";
 
 const TRUSTED: &str = "folder_file_trusted";
+const DECLINED: &str = "folder_file_declined";
 
 /// A file of a folder, and its content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,18 +58,16 @@ impl FolderTrust {
     ///
     /// I/O errors.
     pub fn files(&self) -> Result<HashSet<FolderFile>, sessions::Error> {
-        let Some(id) = self.sessions.resolve(&self.key)? else { return Ok(HashSet::new()) };
-        let head = self.sessions.get(id)?.tally.entries;
-        let mut files = HashSet::new();
-        for entry in self.sessions.entries(id, 0..head) {
-            if let Body::Unknown { kind, raw } = entry?.body
-                && kind == TRUSTED
-                && let Ok(file) = serde_json::from_str(raw.get())
-            {
-                files.insert(file);
-            }
-        }
-        Ok(files)
+        self.decided(TRUSTED)
+    }
+
+    /// The files that the owner was asked about and declined.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors.
+    pub fn declined(&self) -> Result<HashSet<FolderFile>, sessions::Error> {
+        self.decided(DECLINED)
     }
 
     /// The owner trusts these files, with their current content.
@@ -76,9 +76,41 @@ impl FolderTrust {
     ///
     /// I/O errors.
     pub fn trust(&self, files: &[FolderFile]) -> Result<(), sessions::Error> {
+        self.decide(TRUSTED, files)
+    }
+
+    /// The owner does not want these files, as they are.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors.
+    pub fn decline(&self, files: &[FolderFile]) -> Result<(), sessions::Error> {
+        self.decide(DECLINED, files)
+    }
+
+    /// The files whose latest decision is of this kind.
+    fn decided(&self, wanted: &str) -> Result<HashSet<FolderFile>, sessions::Error> {
+        let Some(id) = self.sessions.resolve(&self.key)? else { return Ok(HashSet::new()) };
+        let head = self.sessions.get(id)?.tally.entries;
+        let mut files = HashSet::new();
+        for entry in self.sessions.entries(id, 0..head) {
+            if let Body::Unknown { kind, raw } = entry?.body
+                && [TRUSTED, DECLINED].contains(&kind.as_str())
+                && let Ok(file) = serde_json::from_str(raw.get())
+            {
+                match kind == wanted {
+                    true => files.insert(file),
+                    false => files.remove(&file),
+                };
+            }
+        }
+        Ok(files)
+    }
+
+    fn decide(&self, kind: &str, files: &[FolderFile]) -> Result<(), sessions::Error> {
         let mut thread = self.sessions.open(&self.key, &New::default())?;
         for file in files {
-            thread.note(Body::Unknown { kind: TRUSTED.into(), raw: Raw::of(file) })?;
+            thread.note(Body::Unknown { kind: kind.into(), raw: Raw::of(file) })?;
         }
         Ok(())
     }
@@ -105,5 +137,10 @@ mod tests {
         let elsewhere = Path::new("/q/.rethread/agents/build.md");
         assert!(!known.contains(&FolderFile::new(elsewhere, b"be kind")), "it is another file");
         assert!(of(&other).files().expect("read").is_empty(), "someone else did not agree");
+        of(&mine).decline(std::slice::from_ref(&file)).expect("stored");
+        assert!(of(&mine).files().expect("read").is_empty(), "the latest decision holds");
+        assert!(of(&mine).declined().expect("read").contains(&file));
+        of(&mine).trust(std::slice::from_ref(&file)).expect("stored");
+        assert!(of(&mine).declined().expect("read").is_empty());
     }
 }

@@ -318,6 +318,11 @@ fn own_commands_are_used_once_they_are_agreed_to() {
     finished(&window, "One.");
     assert_eq!(asked(&server), ["Greet Ann in two words."]);
     drop(window);
+    // A no holds for as long as the file is the same.
+    let window = open(&home, &server, (80, 24), &[]);
+    let shown = at_prompt(&window);
+    assert!(!shown.contains("its own commands"), "{shown}");
+    drop(window);
 
     assert!(home.run(&["agents"]).err.contains("review.md belongs to this project"));
     let said = home.run(&["agents", "--trust"]);

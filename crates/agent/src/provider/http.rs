@@ -261,13 +261,20 @@ fn is_quota(answer: &str) -> bool {
 /// shorter one is a placeholder for servers that accept any key, and occurs in ordinary words.
 const HIDDEN_ANYWHERE_CHARS: usize = 8;
 
+/// The minimum length of a secret, in characters. A shorter one can be guessed, and is so often an
+/// ordinary word (`a`, `key`) that the text could not be understood without it.
+const HIDDEN_CHARS_MIN: usize = 4;
+
 /// A text without a secret. A short one is removed only as a whole word.
 fn hidden_in(secret: &str, text: &str) -> String {
+    if secret.chars().count() < HIDDEN_CHARS_MIN {
+        return text.to_owned();
+    }
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let anywhere = secret.chars().count() >= HIDDEN_ANYWHERE_CHARS;
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(secret).filter(|_| !secret.is_empty()) {
+    while let Some(at) = rest.find(secret) {
         let (before, after) = (&rest[..at], &rest[at + secret.len()..]);
         let joined = before.chars().next_back().or(shown.chars().next_back()).is_some_and(is_word)
             || after.chars().next().is_some_and(is_word);
@@ -466,10 +473,14 @@ mod tests {
         let key = "sk-0123456789";
         assert_eq!(hidden_in(key, "bad key xsk-0123456789x"), "bad key x[key]x");
         assert_eq!(
-            hidden_in("k", "blocked: the key k, \"k\" is bad"),
+            hidden_in("lock", "blocked: the key lock, \"lock\" is bad"),
             "blocked: the key [key], \"[key]\" is bad"
         );
-        assert_eq!(hidden_in("kk", "kkk kk"), "kkk [key]");
+        assert_eq!(hidden_in("kkkk", "kkkkk kkkk"), "kkkkk [key]");
+        for short in ["a", "key"] {
+            let text = "this is not a valid key";
+            assert_eq!(hidden_in(short, text), text, "nobody could read what is left");
+        }
         assert_eq!(hidden_in("", "as it is"), "as it is");
     }
 

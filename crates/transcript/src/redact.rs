@@ -79,7 +79,7 @@ const RULES: &[(&str, &str, &str)] = &[
     ("bearer token", r"(?P<keep>\b[Bb]earer\s+)[A-Za-z0-9._~+/=-]{20,}(?P<after>)", "keep"),
     (
         "password",
-        r"(?P<keep>(?i:\b(?:[A-Za-z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase))(?:\\?[\x22'])?\s*(?:=|:|=>)\s*\\?[\x22']))[^\x22'\s\\]{4,200}(?P<after>\\?[\x22'])",
+        r"(?P<keep>(?i:\b(?:[A-Za-z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase))(?:\\?[\x22'])?\s*(?:=|:|=>)\s*\\?[\x22']))[^\x22'\r\n\\]{4,200}(?P<after>\\?[\x22'])",
         "keep",
     ),
     (
@@ -89,12 +89,17 @@ const RULES: &[(&str, &str, &str)] = &[
     ),
     (
         "password",
-        r"(?m)(?P<keep>^[ \t]*(?:-[ \t]+|export[ \t]+)?(?i:[A-Z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase|[_-]pass|[_-]pw))(?:=|:[ \t]+))(?P<secret>[^\s\x22'(){}\[\]<>;,$]{3,200})(?P<after>[ \t]*\r?$)",
+        r"(?m)(?P<keep>^[ \t]*(?:-[ \t]+|export[ \t]+)?(?i:[A-Z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase|[_-]pass|[_-]pw))(?:[ \t]*=[ \t]*|:[ \t]+))(?P<secret>[^\s\x22'(){}\[\]<>;,$]{3,200})(?P<after>[ \t]*\r?$)",
         "value",
     ),
     (
         "assigned secret",
         r"(?P<keep>\b[A-Z0-9_]{0,40}(?:PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS|_PW|SECRET|TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET_KEY|CREDENTIALS?)[A-Z0-9_]{0,20}=\\?[\x22']?)(?P<secret>[^\s\x22'`(){}\[\]<>;,$\\]{3,200})(?P<after>)",
+        "value",
+    ),
+    (
+        "password",
+        r"(?P<keep>(?i:--pass(?:word|wd|phrase)?[ =]|\b[A-Z0-9_.-]{0,40}(?:password|passwd|passphrase)=))(?P<secret>[^\s\x22'`(){}\[\]<>;,$&\\]{3,200})(?P<after>)",
         "value",
     ),
     ("home folder", r"\\*/(?:home|Users|var\\*/home)\\*/[A-Za-z0-9._-]+", "~"),
@@ -312,7 +317,9 @@ fn is_value(value: &str) -> bool {
     let word = value.trim_end_matches(['.', ',', ';', '?', '!']).to_lowercase();
     let placeholder = word.chars().all(|c| matches!(c, '*' | '.' | '…' | 'x' | '-' | '_'));
     let number = word.len() < 6 && word.chars().all(|c| c.is_ascii_digit());
-    !placeholder && !number && !word.contains("redacted") && !TYPES.contains(&word.as_str())
+    // Code passes a variable of that name on: `password=self.password`.
+    let variable = word.ends_with("password") || TYPES.contains(&word.as_str());
+    !placeholder && !number && !variable && !word.contains("redacted")
 }
 
 /// Whether what follows the host of a URL is its port and a path, as in `http://host:80/@name`.
@@ -395,6 +402,12 @@ mod tests {
             ("- smtp_pass: hunter2", "hunter2"),
             ("export PGPASSWORD=hunter2", "hunter2"),
             ("API_KEY=lettersonly", "lettersonly"),
+            ("the title says password=hunter2", "hunter2"),
+            ("mysql --password=hunter2 -u me", "hunter2"),
+            ("login --password hunter2", "hunter2"),
+            ("jdbc:postgresql://h/d?user=a&password=hunter2", "hunter2"),
+            ("[db]\npassword = hunter2\n", "hunter2"),
+            (r#""password": "hunter2 and more""#, "and more"),
             ("SECRET_KEY='short'", "short"),
             ("https://bob:s3/cr@etpw@host/p", "etpw"),
             ("https://bob:s3/cr@etpw@host/p", "s3/cr"),
@@ -438,6 +451,8 @@ mod tests {
             "password: string",
             "the password: it is required",
             "MAX_TOKENS=4096",
+            "login(password=self.password)",
+            "use --password or a file",
             "DB_PASSWORD=$SECRET",
             r"C:\new\table",
             r#"{"a":"b\n"}"#,

@@ -1,7 +1,7 @@
 //! `export`: a session as a file, for people or for other programs.
 
 use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use rethread_transcript::write::writer;
 use super::{Cli, Done};
 use crate::args::Export;
 use crate::errors::Error;
-use crate::out::{json_note, note, plural};
+use crate::out::{clean, json_note, note, plural};
 
 /// Sessions of a chain that are followed. A longer one was made by going round.
 const CHAIN_MAX: usize = 10_000;
@@ -39,21 +39,36 @@ pub(super) fn run(cli: &Cli, args: &Export) -> Done {
         // The lines hold the whole log: they are what a session is moved and backed up with.
         all: args.all || args.format == "rethread",
         cleared: 0,
+        damaged: None,
         redactor: redacts.then(Redactor::new),
         left_out: Vec::new(),
     };
     match &args.output {
+        None if args.format == "markdown" && std::io::stdout().is_terminal() => {
+            // A file keeps marks that some scripts need; on a screen they can hide things.
+            let mut page = Vec::new();
+            job.write(&mut page)?;
+            let mut out = std::io::stdout().lock();
+            out.write_all(clean(&String::from_utf8_lossy(&page)).as_bytes())?;
+            out.flush()?;
+        }
         None => {
             let mut out = BufWriter::new(std::io::stdout().lock());
             job.write(&mut out)?;
             out.flush()?;
         }
         Some(path) => {
-            replace(path, |out| job.write(out))?;
+            replace(path, |out| {
+                job.write(out)?;
+                // The file that is there may hold what was damaged since.
+                if path.exists() { job.complain() } else { Ok(()) }
+            })?;
             job.say(format!("Written to {}", path.display()));
         }
     }
     job.report();
+    // The rest is written; that something is missing is an error all the same.
+    job.complain()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,6 +95,8 @@ struct Job<'a> {
     all: bool,
     /// Messages from before the last clear that were not.
     cleared: u64,
+    /// The first entry that cannot be read. Those are left out.
+    damaged: Option<Place>,
     redactor: Option<Redactor>,
     left_out: Vec<(&'static str, u64)>,
 }
@@ -102,7 +119,7 @@ impl<'a> Job<'a> {
             shown.tally.queries = shown.tally.queries.saturating_sub(cleared);
             let since = clear.seq + 1..session.tally.entries;
             shown.first_message = String::new();
-            for entry in self.cli.sessions.entries(session.id(), since) {
+            for entry in self.cli.sessions.entries(session.id(), since).around_damage() {
                 if let Body::Message(message) = entry?.body
                     && message.opens_turn()
                 {
@@ -132,7 +149,7 @@ impl<'a> Job<'a> {
             None => (0, None),
         };
         let (cli, id) = (self.cli, session.id());
-        let read = |range| cli.sessions.entries(id, range);
+        let read = |range| cli.sessions.entries(id, range).around_damage();
         let system = system.map_or(0..0, |seq| seq..seq + 1);
         read(system).chain(read(begins..session.tally.entries))
     }
@@ -150,7 +167,9 @@ impl<'a> Job<'a> {
                 zone: TimeZone::system(),
             };
             let all = self.entries(session);
-            let redactor = &mut self.redactor;
+            let (redactor, damaged) = (&mut self.redactor, &mut self.damaged);
+            let (cli, id) = (self.cli, session.id());
+            let all = all.filter(|entry| is_there(cli, id, entry, damaged));
             let all = all.map(|entry| match redactor {
                 Some(redactor) => entry.map(|entry| redactor.entry(&entry)),
                 None => entry,
@@ -199,6 +218,9 @@ impl<'a> Job<'a> {
             }
             attachments += if takes { 0 } else { blobs.len() as u64 };
             for entry in self.entries(session) {
+                if !is_there(self.cli, session.id(), &entry, &mut self.damaged) {
+                    continue;
+                }
                 let entry: Entry = entry?;
                 match &mut self.redactor {
                     Some(redactor) => writer.entry(&redactor.entry(&entry))?,
@@ -213,6 +235,14 @@ impl<'a> Job<'a> {
         }
         if damaged > 0 {
             self.left_out.push(("damaged attachment", damaged));
+        }
+        Ok(())
+    }
+
+    /// The error that reading the damaged entry gives, where there is one.
+    fn complain(&self) -> Result<(), Error> {
+        if let Some(Place { session, seq }) = self.damaged {
+            self.cli.sessions.read(session, seq..seq + 1)?;
         }
         Ok(())
     }
@@ -246,6 +276,25 @@ impl<'a> Job<'a> {
             false => note(what),
         }
     }
+}
+
+/// Whether an entry can be written; the first that cannot is kept in `damaged`. An entry that
+/// `doctor` put in the place of a lost one can.
+fn is_there(
+    cli: &Cli,
+    session: SessionId,
+    entry: &sessions::Result<Entry>,
+    damaged: &mut Option<Place>,
+) -> bool {
+    let Some(seq) = entry.as_ref().ok().filter(|entry| entry.is_lost()).map(|entry| entry.seq)
+    else {
+        return true;
+    };
+    let is_there = cli.sessions.read(session, seq..seq + 1).is_ok();
+    if !is_there {
+        damaged.get_or_insert(Place { session, seq });
+    }
+    is_there
 }
 
 /// Writes a file beside the one that is there, readable by its owner alone, then puts it in its

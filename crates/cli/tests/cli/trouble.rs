@@ -218,15 +218,49 @@ fn one_damaged_session_does_not_stop_the_others() {
 fn what_is_shown_as_json_of_a_damaged_session_is_a_whole_document() {
     let home = Home::new();
     home.session("bad", &WITH_TOOL);
-    assert_eq!(home.json(&["show", "bad"]).get("error"), None);
+    let whole = home.json(&["show", "bad"]);
+    assert_eq!(whole.get("error"), None);
     damage(&home, "UPDATE entries SET body = x'0badf00d', size = 99 WHERE seq = 2");
     let said = home.run(&["show", "bad", "--json"]);
     assert_eq!(said.code, 1, "{said:?}");
     let shown: Value = serde_json::from_str(&said.out).expect("a whole document");
-    assert_eq!(shown["entries"].as_array().map(Vec::len), Some(2), "{shown}");
+    for (seq, entry) in whole["entries"].as_array().expect("entries").iter().enumerate() {
+        match seq {
+            2 => assert_eq!(shown["entries"][2]["kind"], "lost"),
+            _ => assert_eq!(shown["entries"][seq], *entry),
+        }
+    }
     assert!(shown["error"].as_str().expect("an error").contains("damaged at entry 2"), "{shown}");
     let told: Value = serde_json::from_str(&said.err).expect("an error as JSON");
     assert!(told["hint"].as_str().expect("a hint").contains("doctor"), "{told}");
+}
+
+#[test]
+fn what_is_left_of_a_damaged_session_is_exported_but_never_over_an_older_file() {
+    let home = Home::new();
+    home.session("bad", &WITH_TOOL);
+    let file = home.path().join("backup.jsonl").display().to_string();
+    let export = |to: &str| home.run(&["export", "bad", "--format", "rethread", "-o", to]);
+    assert_eq!(export(&file).code, 0);
+    let whole = std::fs::read_to_string(&file).expect("written");
+    damage(&home, "UPDATE entries SET body = x'0badf00d', size = 99 WHERE seq = 1");
+    let said = export(&file);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("is damaged at entry 1"), "{said:?}");
+    assert_eq!(std::fs::read_to_string(&file).expect("there"), whole, "it holds the entry");
+    let other = format!("{file}.new");
+    let said = export(&other);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("is damaged at entry 1"), "{said:?}");
+    let left = std::fs::read_to_string(&other).expect("written");
+    let all_but_one: Vec<&str> =
+        whole.lines().enumerate().filter(|(line, _)| *line != 2).map(|(_, text)| text).collect();
+    assert_eq!(left.lines().collect::<Vec<_>>(), all_but_one);
+    for format in ["markdown", "html", "openai"] {
+        let said = home.run(&["export", "bad", "--format", format]);
+        assert_eq!(said.code, 1);
+        assert!(!said.out.is_empty(), "{format}");
+    }
 }
 
 #[test]

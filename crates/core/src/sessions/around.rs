@@ -88,6 +88,13 @@ impl Around {
     }
 }
 
+impl Entry {
+    /// Whether it is in the place of an entry that cannot be read.
+    pub fn is_lost(&self) -> bool {
+        matches!(&self.body, Body::Unknown { kind, .. } if kind == LOST)
+    }
+}
+
 fn lost(seq: u64, at: Timestamp) -> Entry {
     let id = EntryId::new(format!("{LOST}-{seq}")).expect("short and visible");
     let raw = Raw::parse("{}".into()).expect("valid JSON");

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
 
-use rethread_core::sessions::{self, LOST};
+use rethread_core::sessions;
 use rethread_core::{Body, Entry, Session, SessionId};
 use rethread_transcript::write::visible_json::VisibleJson;
 
@@ -64,33 +64,27 @@ fn range(session: &Session, args: &Show) -> Range<u64> {
     }
 }
 
-/// Prints entries as they are read, however many there are. If one cannot be read, the document
-/// ends there, complete, and contains the error.
+/// Prints entries as they are read, however many there are. One that cannot be read has the kind
+/// `lost`, and the document ends with the error.
 fn show_json(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Error> {
     let out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut out = VisibleJson::new(out);
     write!(out, "{{\"session\":{},\"entries\":[", json_of(&session))?;
-    let (mut next, mut comma) = (range.start, "");
-    let mut broken = None;
-    for entry in cli.sessions.entries(session.id(), range) {
+    let (mut comma, mut broken) = ("", None);
+    for entry in cli.sessions.entries(session.id(), range).around_damage() {
         match entry {
             Ok(entry) => {
                 write!(out, "{comma}{}", json_of(&entry))?;
-                (next, comma) = (entry.seq + 1, ",");
+                comma = ",";
+                if broken.is_none() && entry.is_lost() {
+                    broken = cli.sessions.read(session.id(), entry.seq..entry.seq + 1).err();
+                }
             }
             Err(error) => {
                 broken = Some(error);
                 break;
             }
         }
-    }
-    // Entries are read several at a time, and those before the damage are there.
-    while broken.is_some()
-        && let Ok(one) = cli.sessions.read(session.id(), next..next + 1)
-        && let Some(entry) = one.first()
-    {
-        write!(out, "{comma}{}", json_of(entry))?;
-        (next, comma) = (entry.seq + 1, ",");
     }
     match &broken {
         Some(error) => writeln!(out, "],\"error\":{}}}", json_of(&error.to_string()))?,
@@ -123,7 +117,7 @@ fn show_text(
     let mut damaged = None;
     for entry in cli.sessions.entries(session.id(), range).around_damage() {
         let entry: Entry = entry?;
-        if matches!(&entry.body, Body::Unknown { kind, .. } if kind == LOST) {
+        if entry.is_lost() {
             damaged = damaged.or(Some(entry.seq));
         }
         write!(out, "{}", conversation.entry(&entry))?;

@@ -84,3 +84,7 @@ pub use stats_report::{SessionCost, StatsReport};
 pub use summarize::{EXTRACTIVE, INHERITED, SummaryMethod, SummaryOutcome};
 pub use turn::{Pace, TurnInput, TurnOptions};
 pub use turn_economy::TurnEconomy;
+
+/// How the text that was piped in with a question begins. It is a block of its own, after the
+/// question.
+pub const STANDARD_INPUT: &str = "\n\nStandard input:\n\n";

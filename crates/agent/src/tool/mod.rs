@@ -37,7 +37,6 @@ pub use glob::Glob;
 pub use grep::Grep;
 pub use list_dir::ListDir;
 pub use read_file::ReadFile;
-pub(crate) use read_file::without_numbers;
 pub use recall::Recall;
 pub use run::{Run, RunSettings};
 pub use run_output::RunOutput;

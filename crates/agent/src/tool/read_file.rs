@@ -130,15 +130,6 @@ impl Tool for ReadFile {
     }
 }
 
-/// The lines of a result as they are in the file, from line `first` on.
-pub(crate) fn without_numbers(result: &str, first: u64) -> String {
-    let own = |(number, line): (u64, &str)| -> String {
-        let text = line.split_once('\t').filter(|(start, _)| *start == number.to_string());
-        text.map_or(line, |(_, text)| text).to_owned()
-    };
-    (first..).zip(result.split('\n')).map(own).collect::<Vec<_>>().join("\n")
-}
-
 /// A file, line by line, however long its lines are.
 struct Lines<'a, R> {
     reader: R,

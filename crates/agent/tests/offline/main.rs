@@ -46,7 +46,11 @@ impl Talk {
 
     /// Asks, and runs the tools the model calls, as the loop does.
     fn ask(&mut self, question: &str) -> Told {
-        self.thread.append(Message::user(question)).expect("an append");
+        self.ask_with(Message::user(question))
+    }
+
+    fn ask_with(&mut self, question: Message) -> Told {
+        self.thread.append(question).expect("an append");
         let mut calls = Vec::new();
         let mut failures = 0;
         for rounds in 0..ROUNDS_MAX {
@@ -82,7 +86,7 @@ impl Talk {
             let answers = answers.into_iter().map(Incoming::from).collect();
             self.thread.append_all(answers).expect("an append");
         }
-        panic!("no answer to {question:?} in {ROUNDS_MAX} rounds");
+        panic!("no answer in {ROUNDS_MAX} rounds");
     }
 
     fn answer(&self, id: &str, name: &str, input: &str) -> Message {
@@ -418,4 +422,112 @@ fn a_line_that_repeats_the_question_is_not_an_answer() {
     let told = talk.ask("where is the order of the steps decided?");
     assert!(told.text.contains("— src/steps.rs:1"), "{}", told.text);
     assert!(!told.text.contains("$ ask"), "{}", told.text);
+}
+
+#[test]
+fn a_question_that_was_asked_before_is_not_quoted_as_an_answer() {
+    let (folder, mut first) = small_project(README);
+    let questions = ["who feeds the zebras at night?", "how is the order of the steps changed?"];
+    for question in questions {
+        first.ask(question);
+    }
+    for question in questions {
+        let told = Talk::new(folder.path(), first.sessions.clone()).ask(question);
+        assert!(!told.text.contains(&format!("> {question}")), "{}", told.text);
+        assert!(
+            !told.text.contains("> [lines ") && !told.text.contains("> I found"),
+            "{}",
+            told.text
+        );
+        assert!(!told.text.contains("— session"), "{}", told.text);
+    }
+    // What a person or another model answered then is worth quoting.
+    let mut earlier = Talk::new(folder.path(), first.sessions.clone());
+    earlier.thread.append(Message::user(questions[0])).expect("an append");
+    let reply = Message::new(Role::Assistant, vec![Block::text("Ada does, at ten.")]);
+    earlier.thread.append(reply).expect("an append");
+    let told = Talk::new(folder.path(), first.sessions.clone()).ask(questions[0]);
+    assert!(told.text.contains("> Ada does, at ten."), "{}", told.text);
+}
+
+#[test]
+fn what_was_read_earlier_in_a_conversation_is_quoted_whole_again() {
+    let (_folder, mut talk) = small_project(README);
+    talk.ask("what does this project do?");
+    let told = talk.ask("how do I run the tests?");
+    assert!(told.text.contains("`make check`"), "{}", told.text);
+    let first = talk.ask("read README.md").text;
+    let again = talk.ask("read README.md").text;
+    assert_eq!(again, first);
+    assert!(again.contains("they need PostgreSQL"), "{again}");
+}
+
+#[test]
+fn projects_of_many_kinds_answer_a_newcomer() {
+    /// Files with their texts, and questions with what is in the answers.
+    type Project<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]);
+    let projects: [Project<'_>; 5] = [
+        (
+            &[("pyproject.toml", "[project]\nname = \"shop\"\n"), ("shop.py", "pass\n")],
+            &[
+                ("how do I run the tests?", "`pyproject.toml`, so `pytest` should do it"),
+                ("how do I install it?", "`pip install .`"),
+            ],
+        ),
+        (
+            &[("package.json", "{\n  \"scripts\": { \"test\": \"vitest run\" }\n}\n")],
+            &[("how do I run the tests?", "`npm test`"), ("how do I build it?", "`npm run build`")],
+        ),
+        (
+            &[("go.mod", "module example.org/queue\n"), ("queue.go", "package queue\n")],
+            &[
+                ("how do I run the tests?", "`go test ./...`"),
+                ("what does this project do?", "- queue.go"),
+            ],
+        ),
+        (&[("notes.txt", "hello\n")], &[("what does this project do?", "- notes.txt")]),
+        (
+            &[
+                ("CONTRIBUTING.md", "## Adding a step\n\nBuilding contexts uses `STEPS`.\n"),
+                ("README.md", "# Queue\n\nA queue.\n\n## Start\n\n    cargo run   # builds it\n"),
+            ],
+            &[("how do I build it?", "cargo run   # builds it")],
+        ),
+    ];
+    for (files, questions) in projects {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (path, text) in files {
+            std::fs::write(folder.path().join(path), text).expect("written");
+        }
+        for (question, expected) in questions {
+            let told = Talk::new(folder.path(), fixture::history()).ask(question);
+            assert!(told.text.contains(expected), "{question} {files:?}:\n{}", told.text);
+            let wrong = told.text.find("STEPS").unwrap_or(usize::MAX);
+            assert!(told.text.find(expected) < Some(wrong), "{}", told.text);
+        }
+    }
+}
+
+#[test]
+fn what_is_piped_in_is_searched_for_only_where_the_question_names_nothing() {
+    let (_folder, mut talk) = talk();
+    let piped = |question: &str, input: &str| {
+        let input = format!("{}{input}", rethread_agent::STANDARD_INPUT);
+        Message::new(Role::User, vec![Block::text(question), Block::text(input)])
+    };
+    let told = talk.ask_with(piped("explain this", "pub struct Bucket {"));
+    assert!(told.text.contains("— src/limiter.rs"), "{}", told.text);
+    let told = talk.ask_with(piped("who feeds the zebras?", "pub struct Bucket {"));
+    assert!(told.text.contains("I found nothing"), "{}", told.text);
+    assert!(!told.text.contains("standard"), "{}", told.text);
+}
+
+#[test]
+fn a_question_that_fills_the_window_is_answered_all_the_same() {
+    let (_folder, mut talk) = talk();
+    let log: String = (0..20_000).map(|n| format!("line {n} of a log\n")).collect();
+    let input = format!("{}{log}", rethread_agent::STANDARD_INPUT);
+    let question = vec![Block::text("how are duplicate parcels detected?"), Block::text(input)];
+    let told = talk.ask_with(Message::new(Role::User, question));
+    assert!(told.text.contains("— docs/architecture.md"), "{}", told.text);
 }

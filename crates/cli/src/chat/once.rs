@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use rethread_agent::host::{Decision, Refusal};
-use rethread_agent::{End, Event, Events, Target, TurnAnswer, TurnOptions};
+use rethread_agent::{End, Event, Events, STANDARD_INPUT, Target, TurnAnswer, TurnOptions};
 use rethread_core::{Block, Entry, Message, Place, Role, Session, SessionId};
 use serde_json::json;
 
@@ -55,7 +55,7 @@ impl Chat {
             Decision::Refused(refusal) => return Err(refusal.into()),
         }
         self.ask_for_trust(&session).await?;
-        let question = with_input(text, input);
+        let question = with_input(text, &input);
         let answer = match talk.json_stream {
             true => self.stream_turn(id, question).await?,
             false => self.turn(id, question).await?,
@@ -170,11 +170,11 @@ impl Chat {
 const INPUT_SOON: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// A question, with the piped input as a separate block.
-fn with_input(question: String, input: String) -> Message {
+fn with_input(question: String, input: &str) -> Message {
     if input.trim().is_empty() {
         return Message::user(question);
     }
-    let input = format!("\n\nStandard input:\n\n{input}");
+    let input = format!("{STANDARD_INPUT}{input}");
     Message::new(Role::User, vec![Block::text(question), Block::text(input)])
 }
 

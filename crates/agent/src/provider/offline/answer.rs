@@ -150,7 +150,12 @@ pub(super) fn listing(path: &str, answer: &Answer<'_>) -> String {
 
 pub(super) fn file(answer: &Answer<'_>) -> String {
     let fence = if answer.text.contains("```") { "~~~~" } else { "```" };
-    let (path, text) = (answer.asked("path"), answer.text.trim_end());
+    let lines: Vec<&str> = answer.lines.values().map(String::as_str).collect();
+    let mut text = lines.join("\n");
+    if let Some(rest) = answer.not_read() {
+        text += &format!("\n{rest}");
+    }
+    let (path, text) = (answer.asked("path"), text.trim_end());
     format!("This is `{path}`:\n\n{fence}\n{text}\n{fence}")
 }
 
@@ -183,13 +188,13 @@ pub(super) fn matches(wanted: &str, turn: &Turn<'_>) -> String {
     format!("`{wanted}` occurs in {count}:\n{}", rows.join("\n"))
 }
 
-/// Quotes how a project introduces itself.
-pub(super) fn introduction(passages: &[Passage]) -> String {
+/// Quotes how a project introduces itself; where it does not, lists what is in it.
+pub(super) fn introduction(passages: &[Passage], files: Option<&Answer<'_>>) -> String {
     match passages {
         [] => {
-            "There is no README here, and no manifest with a description. \"list files\" shows the \
-               files."
-                .into()
+            let none = "There is no README here, and no manifest with a description.";
+            let files = files.map(|files| format!(" {}", listing(".", files)));
+            format!("{none}{}", files.unwrap_or_default())
         }
         _ => format!("This is how it introduces itself:{}", quoted(passages.iter().take(PASSAGES))),
     }

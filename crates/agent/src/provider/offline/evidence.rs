@@ -6,9 +6,13 @@ use rethread_core::limits::TRUNCATED_MARK;
 use rethread_core::search::Query;
 
 use super::answer::{NOTE_BEGINS, Source};
+use super::newcomer;
 use super::rank::PASSAGE_LINES;
 use super::view::{Answer, Turn};
 use super::words::{Keywords, Word};
+
+/// What is longer than this says something, even if it ends with a question.
+const QUESTION_BYTES_MAX: usize = 200;
 
 /// What the tools have found so far.
 pub(super) struct Evidence {
@@ -18,6 +22,10 @@ pub(super) struct Evidence {
     pub(super) said: Vec<PastMessage>,
     /// The weight of each word: rare ones weigh more.
     pub(super) weights: Vec<f64>,
+    /// Whether a message was read in full.
+    pub(super) has_recalled: bool,
+    /// Whether the question asks for a command.
+    pub(super) wants_command: bool,
     /// Matches the question itself.
     echo: Option<Query>,
 }
@@ -34,14 +42,19 @@ pub(super) struct PastMessage {
     pub(super) text: String,
     /// It is from the user, so that a reply follows.
     pub(super) by_user: bool,
+    /// All of it was read, and not only the words around what was found.
+    pub(super) is_whole: bool,
+    /// It repeats the current question.
+    pub(super) is_echo: bool,
     /// The message before it, if that was found and this was not.
     pub(super) follows: Option<String>,
 }
 
 impl PastMessage {
-    /// Whether it is a question.
+    /// Whether it is a question. What follows it may be an answer; it is not one itself.
     pub(super) fn asks(&self) -> bool {
-        self.text.trim_end().ends_with('?')
+        let is_short = self.text.len() <= QUESTION_BYTES_MAX;
+        self.is_echo || self.by_user && is_short && self.text.trim_end().ends_with('?')
     }
 
     /// The reference of the entry after it.
@@ -58,6 +71,8 @@ impl Evidence {
             files: BTreeMap::new(),
             said: Vec::new(),
             weights: Vec::new(),
+            has_recalled: turn.of("recall").next().is_some(),
+            wants_command: newcomer::asks_how(turn.question),
             echo: echo(turn.question),
         };
         turn.of("grep").for_each(|answer| evidence.matches(answer));
@@ -94,8 +109,17 @@ impl Evidence {
                 && !text.contains(NOTE_BEGINS)
             {
                 let by_user = found["role"] == "user";
-                let said = PastMessage { session, seq, reference, text, by_user, follows: None };
-                self.said.push(said);
+                let is_echo = by_user && self.is_echo(&text);
+                self.said.push(PastMessage {
+                    session,
+                    seq,
+                    reference,
+                    text,
+                    by_user,
+                    is_whole: false,
+                    is_echo,
+                    follows: None,
+                });
             }
         }
     }
@@ -113,26 +137,22 @@ impl Evidence {
 
     fn window(&mut self, answer: &Answer<'_>) {
         let path = answer.asked("path").to_owned();
-        let first = answer.input["offset"].as_u64().unwrap_or(1);
-        let text = answer.text.strip_suffix(TRUNCATED_MARK).unwrap_or(&answer.text);
-        let mut lines: Vec<&str> = text.lines().collect();
-        if lines.last().is_some_and(|line| line.starts_with("[lines ") && line.ends_with(']')) {
-            lines.pop();
-        }
-        let read = (first..).zip(&lines).filter(|(_, line)| !self.is_echo(line));
-        let read: Vec<(u64, String)> = read.map(|(at, line)| (at, (*line).to_owned())).collect();
+        let read = answer.lines.iter().filter(|(_, line)| !self.is_echo(line));
+        let read: Vec<(u64, String)> = read.map(|(at, line)| (*at, line.clone())).collect();
         self.files.entry(path).or_default().extend(read);
     }
 
     fn recalled(&mut self, answer: &Answer<'_>) {
         let reference = answer.asked("ref");
         let text = answer.text.strip_suffix(TRUNCATED_MARK).unwrap_or(&answer.text);
-        if text.contains(NOTE_BEGINS) || is_call(text) {
+        // A context does not repeat what it shows above: this is the copy of something.
+        let is_copy = text.starts_with("[lines ");
+        if is_copy || text.contains(NOTE_BEGINS) || is_call(text) {
             self.said.retain(|said| said.reference != reference);
             return;
         }
         if let Some(said) = self.said.iter_mut().find(|said| said.reference == reference) {
-            said.text = text.into();
+            (said.text, said.is_whole) = (text.into(), true);
             return;
         }
         // What follows a hit was not searched for.
@@ -145,6 +165,8 @@ impl Evidence {
                 reference: reference.into(),
                 text: text.into(),
                 by_user: false,
+                is_whole: true,
+                is_echo: false,
                 follows: Some(before.reference.clone()),
             });
         }

@@ -20,8 +20,10 @@ use rethread_core::{Block, Message, Raw, Role, tokens};
 use serde_json::{Value, json};
 
 use super::{Delta, Listener, Provider, Reply, Request};
+use answer::Source;
 use evidence::Evidence;
 use intent::{Intent, Question};
+use rank::Passage;
 use view::Turn;
 use words::Keywords;
 
@@ -176,16 +178,29 @@ fn about(turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
         }),
         _ => None,
     };
-    step.unwrap_or_else(|| {
-        let evidence = Evidence::of(turn, &Keywords::of(turn.question));
-        Step::Say(answer::introduction(&newcomer::introduction(&evidence)))
-    })
+    if let Some(step) = step {
+        return step;
+    }
+    let evidence = Evidence::of(turn, &Keywords::of(turn.question));
+    let passages = newcomer::introduction(&evidence);
+    let listing = turn.of("list_dir").next();
+    if passages.is_empty()
+        && listing.is_none()
+        && let Some(step) = tools.step(vec![("list_dir", json!({"path": "."}))])
+    {
+        return step;
+    }
+    Step::Say(answer::introduction(&passages, listing))
 }
 
 /// Searches, reads around the best places, and quotes the best of what was read. A newcomer's
 /// question is searched first where projects usually answer it, and then everywhere.
 fn look_up(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
-    let keywords = Keywords::of(&question.text);
+    let mut keywords = Keywords::of(&question.text);
+    if keywords.words.is_empty() {
+        // `explain this` is about what came with it.
+        keywords = turn.attached.map_or(keywords, Keywords::of);
+    }
     if keywords.words.is_empty() && keywords.phrases.is_empty() {
         return Step::Say(answer::NO_WORDS.into());
     }
@@ -199,7 +214,10 @@ fn look_up(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     {
         return Step::Say(custom);
     }
-    if rounds == 0 {
+    // If the question fills the window, only the last round is seen.
+    let has_looked =
+        turn.answers.iter().any(|answer| matches!(answer.tool, "read_file" | "recall"));
+    if rounds == 0 && !has_looked {
         let mut calls = searches(&keywords, if answered { newcomer::FILES } else { NOT_THESE });
         if answered {
             calls.retain(|(tool, _)| *tool == "grep");
@@ -209,13 +227,18 @@ fn look_up(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     }
     let mut evidence = Evidence::of(turn, &keywords);
     evidence.leave_out(&question.shown);
-    if rounds == 1
-        && let Some(step) = tools.step(looks(&evidence, &keywords))
-    {
+    if !has_looked && let Some(step) = tools.step(looks(&evidence, &keywords)) {
         return step;
     }
     let passages = rank::passages(&evidence, &keywords);
-    let all_told = passages.first().is_some_and(|best| best.words == keywords.words.len());
+    // A manifest names its tasks, and not the command that does them.
+    let is_manifest = |best: &Passage| {
+        let manifest = newcomer::custom(turn).map(|(manifest, _)| manifest);
+        matches!(&best.source, Source::File { path, .. } if Some(path.as_str()) == manifest)
+    };
+    let all_told = passages
+        .first()
+        .is_some_and(|best| best.words == keywords.words.len() && !is_manifest(best));
     let custom = (question.is_newcomers && !all_told).then(customary).flatten();
     Step::Say(answer::passages(&passages, &keywords, custom, more))
 }

@@ -11,7 +11,7 @@ use super::words::{Keywords, Word, among};
 
 /// Files in which a project introduces itself, at its top.
 pub(super) const FILES: &str = "./{README*,Readme*,readme*,CONTRIBUTING*,Contributing*,INSTALL*,\
-    HACKING*,DEVELOPMENT*,Cargo.toml,package.json,pyproject.toml,setup.cfg,go.mod,Makefile,makefile,\
+    HACKING*,DEVELOPMENT*,Cargo.toml,package.json,pyproject.toml,setup.cfg,setup.py,go.mod,Makefile,makefile,\
     justfile,Justfile,CMakeLists.txt,composer.json,Gemfile,pom.xml,build.gradle*,mix.exs}";
 
 /// Matches the description in a manifest.
@@ -29,12 +29,22 @@ const PROJECT: &str = "project repo repository code codebase program tool app ap
 const TASKS: &str = "run test tests build compile install start launch set setup develop \
     contribute deploy execute suite unit integration server dev locally command commands dependencies";
 
-/// The customary commands for each kind of manifest: to test, to run and to build.
-const CUSTOMS: [(&str, [&str; 3]); 3] = [
-    ("Cargo.toml", ["cargo test", "cargo run", "cargo build"]),
-    ("go.mod", ["go test ./...", "go run .", "go build ./..."]),
-    ("package.json", ["npm test", "npm start", "npm install"]),
+/// The customary commands for each kind of manifest: to test, run, build and install.
+const CUSTOMS: [(&str, [&str; 4]); 8] = [
+    ("Cargo.toml", ["cargo test", "cargo run", "cargo build", "cargo install --path ."]),
+    ("go.mod", ["go test ./...", "go run .", "go build ./...", "go install ./..."]),
+    ("package.json", ["npm test", "npm start", "npm run build", "npm install"]),
+    ("pyproject.toml", ["pytest", "", "pip install .", "pip install ."]),
+    ("setup.py", ["pytest", "", "pip install .", "pip install ."]),
+    ("pom.xml", ["mvn test", "", "mvn package", "mvn install"]),
+    ("build.gradle", ["gradle test", "gradle run", "gradle build", ""]),
+    ("mix.exs", ["mix test", "mix run", "mix compile", "mix deps.get"]),
 ];
+
+/// Programs that commands for a project begin with.
+const RUNNERS: &str = "bash bundle bun cabal cargo cmake composer conda ctest deno docker dotnet go \
+    gradle just make meson mix mvn ninja node npm npx nox pip pipx pnpm poetry pytest python python3 \
+    rake ruby sh stack swift tox uv yarn zig";
 
 /// Whether this asks what the project is.
 pub(super) fn asks_what(question: &str) -> bool {
@@ -112,19 +122,42 @@ pub(super) fn is_answered(turn: &Turn<'_>) -> bool {
     there.into_iter().any(|answer| !answer.found().is_empty())
 }
 
-/// The customary command in a project of this kind, if nothing else was found: the manifest and the
-/// command.
+/// The customary command in a project of this kind: the manifest and the command.
 pub(super) fn custom(turn: &Turn<'_>) -> Option<(&'static str, &'static str)> {
     let files: Vec<String> = files(turn).collect();
-    let (manifest, commands) =
-        CUSTOMS.iter().find(|(name, _)| files.iter().any(|file| file == name))?;
     let asked = turn.question.to_lowercase();
-    let command = match asked {
-        asked if asked.contains("test") => commands[0],
-        asked if ["run", "start", "launch"].iter().any(|word| asked.contains(word)) => commands[1],
-        _ => commands[2],
+    let task = match asked {
+        asked if asked.contains("test") => 0,
+        asked if ["run", "start", "launch"].iter().any(|word| asked.contains(word)) => 1,
+        asked if ["install", "set up", "dependencies"].iter().any(|word| asked.contains(word)) => 3,
+        _ => 2,
     };
-    Some((manifest, command))
+    let is_there = |name: &str| files.iter().any(|file| file.starts_with(name));
+    let there = CUSTOMS.iter().filter(|(name, _)| is_there(name));
+    there.map(|(name, commands)| (*name, commands[task])).find(|(_, command)| !command.is_empty())
+}
+
+/// How much more a line is worth to someone who asks how something is done: it shows a command, it
+/// names the task itself, or it is in the README. A badge is worth nothing.
+pub(super) fn worth(path: &str, line: &str, keywords: &Keywords) -> f64 {
+    if is_ornament(line) {
+        return 0.0;
+    }
+    let is_runner = |text: &str| {
+        let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        text.starts_with("./") || among(RUNNERS, first)
+    };
+    let begins = line.trim_start().trim_start_matches("$ ");
+    let shows_command = is_runner(begins) || line.split('`').skip(1).step_by(2).any(is_runner);
+    let lower = line.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    let names_task = words.any(|word| keywords.words.iter().any(|known| known.text == word));
+    let is_readme = path.to_lowercase().starts_with("readme");
+    [(shows_command, 1.5), (names_task, 1.2), (is_readme, 1.1)]
+        .into_iter()
+        .filter(|(applies, _)| *applies)
+        .map(|(_, worth)| worth)
+        .product()
 }
 
 fn files(turn: &Turn<'_>) -> impl Iterator<Item = String> {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::answer::Source;
 use super::evidence::{Evidence, PastMessage};
+use super::newcomer;
 use super::words::{Keywords, Word};
 
 /// Lines of a quoted passage.
@@ -28,8 +29,7 @@ const PHRASE: f64 = 3.0;
 const SAID: f64 = 0.8;
 const SAID_WANTED: f64 = 1.3;
 
-/// The weight of a question, and of the reply to it.
-const QUESTION_SHARE: f64 = 0.6;
+/// The weight of a reply, if the words are in the question.
 const REPLY_SHARE: f64 = 0.9;
 
 /// A place in a file.
@@ -85,7 +85,11 @@ pub(super) fn passages(evidence: &Evidence, keywords: &Keywords) -> Vec<Passage>
         let source = Source::File { path: place.path, line: first };
         passages.push(Passage { source, lines: text, score: place.score, words });
     }
-    for (score, said) in said(evidence, keywords) {
+    // A question is not an answer: what follows it is. And who said something is only known of what
+    // was read whole.
+    let is_known = |said: &PastMessage| said.is_whole || !evidence.has_recalled;
+    let answers = said(evidence, keywords).into_iter();
+    for (score, said) in answers.filter(|(_, said)| !said.asks() && is_known(said)) {
         let text: Vec<String> =
             said.text.lines().take(PASSAGE_LINES as usize).map(str::to_owned).collect();
         let words = covered(&said.text, keywords);
@@ -134,7 +138,13 @@ fn scored(
         if is_heading(text) {
             score *= 1.1;
         }
+        if evidence.wants_command {
+            score *= newcomer::worth(path, text, keywords);
+        }
         score *= kind;
+        if score <= 0.0 {
+            continue;
+        }
         places.push(FilePlace { path: path.into(), line: *line, score });
     }
     places
@@ -147,15 +157,14 @@ fn together(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() * (0.4 + 0.6 * share)
 }
 
-/// The score of a message. A question is not an answer: what follows it is.
+/// The score of a message: by its own words, or by those of the question it follows.
 fn score_said(said: &PastMessage, evidence: &Evidence, keywords: &Keywords) -> f64 {
     let own = words_of(said, evidence, keywords);
     let asked = said.follows.as_ref().and_then(|reference| {
         evidence.said.iter().find(|other| other.reference == *reference && other.asks())
     });
     let asked = asked.map_or(0.0, |other| words_of(other, evidence, keywords) * REPLY_SHARE);
-    let score = own.max(asked) * if said.asks() { QUESTION_SHARE } else { 1.0 };
-    score * if keywords.past { SAID_WANTED } else { SAID }
+    own.max(asked) * if keywords.past { SAID_WANTED } else { SAID }
 }
 
 fn words_of(said: &PastMessage, evidence: &Evidence, keywords: &Keywords) -> f64 {

@@ -15,7 +15,7 @@ use rethread_http::{AccessTokenError, ListenError};
 use rethread_store::ConnectError;
 use rethread_telegram::{ApiError, BotError};
 
-use crate::out::{clean, columns, count, json_note, note, plural, wrapped};
+use crate::out::{clean, columns, count, json_note, note, one_line, plural, wrapped};
 
 /// The errors of the command line.
 #[derive(Debug)]
@@ -66,6 +66,8 @@ pub(crate) enum Error {
     Write { path: PathBuf, what: String },
     /// An unknown or incomplete command of the chat.
     Word { what: String, hint: &'static str },
+    /// Nothing in the trash is called so; nothing is in it where nothing was named.
+    NotInTrash { sel: Option<String> },
     /// A model that is not `provider/model`.
     BadModel { model: String },
     /// Compacting a session would make its context larger.
@@ -179,6 +181,12 @@ impl std::fmt::Display for Error {
                 write!(f, "{} could not be written: {what}", path.display())
             }
             Error::Word { what, .. } => f.write_str(what),
+            Error::NotInTrash { sel: Some(sel) } => {
+                write!(f, "no session in the trash matches `{}`", one_line(sel))
+            }
+            Error::NotInTrash { sel: None } => {
+                f.write_str("there is no deleted session to bring back")
+            }
             Error::BadModel { model } => write!(f, "`{model}` is not of the form PROVIDER/MODEL"),
             Error::TooShort { now, after } => {
                 f.write_str(&too_short(*now, *after).replacen('T', "t", 1))
@@ -262,6 +270,10 @@ impl Error {
             Error::File(_) => "--resume needs a session, or a transcript whose name ends in .md",
             Error::Write { .. } => "the conversation itself is safe in the store",
             Error::Word { hint, .. } => hint,
+            Error::NotInTrash { sel: Some(_) } => "`rethread trash list` shows what is in it",
+            Error::NotInTrash { sel: None } => {
+                "`rethread undo SEL` undoes the last clear, fork, compact or resume of a session"
+            }
             Error::BadModel { .. } => "for example `--model anthropic/claude-sonnet-4-5`",
             Error::TooShort { .. } => "nothing was changed; use --force to compact it anyway",
             Error::NoPlace { .. } => "give the file or folder: `rethread import PATH`",

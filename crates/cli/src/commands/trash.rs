@@ -22,7 +22,13 @@ pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
         return erase(cli, args);
     }
     // All of them are found first, because positions in a list change with the list.
-    let ids = args.sels.iter().map(|sel| cli.select(sel)).collect::<Result<Vec<_>, _>>()?;
+    let mut ids = Vec::new();
+    for sel in &args.sels {
+        let id = cli.select(sel)?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
     let several = ids.len() > 1;
     for id in ids {
         let session = cli.handle.call(|sessions| sessions.trash(id))?;
@@ -73,10 +79,8 @@ pub(crate) fn select_anywhere(cli: &Cli, sel: &str) -> Result<SessionId, Error> 
 
 /// The session that was deleted last.
 pub(crate) fn last_deleted(cli: &Cli) -> Result<SessionId, Error> {
-    cli.sessions.trashed()?.first().map(Session::id).ok_or_else(|| Error::Word {
-        what: "there is no deleted session to bring back".into(),
-        hint: "`rethread undo SEL` undoes the last clear, fork, compact or resume of a session",
-    })
+    let last = cli.sessions.trashed()?.first().map(Session::id);
+    last.ok_or(Error::NotInTrash { sel: None })
 }
 
 fn is_none(error: &SelectError) -> bool {
@@ -91,7 +95,9 @@ fn erase(cli: &Cli, args: &Delete) -> Done {
             Ok(session) => session,
             Err(_) => in_trash(cli, id)?,
         };
-        found.push((sel, session));
+        if !found.iter().any(|(_, known): &(&String, Session)| known.id() == id) {
+            found.push((sel, session));
+        }
     }
     if !someone_is_there() {
         if !args.yes {
@@ -159,8 +165,19 @@ fn list(cli: &Cli) -> Done {
 }
 
 fn restore(cli: &Cli, args: &Several) -> Done {
-    let found = args.sels.iter().map(|sel| cli.sessions.select_trashed(sel));
-    for id in found.collect::<Result<Vec<_>, _>>()? {
+    let mut found = Vec::new();
+    for sel in &args.sels {
+        let id = cli.sessions.select_trashed(sel).map_err(|error| match error {
+            sessions::Error::Select(none) if is_none(&none) => {
+                Error::NotInTrash { sel: Some(sel.clone()) }
+            }
+            error => error.into(),
+        })?;
+        if !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    for id in found {
         let session = cli.handle.call(|sessions| sessions.restore_from_trash(id))?;
         match cli.global.json {
             true => crate::out::json(&receipt(&session))?,

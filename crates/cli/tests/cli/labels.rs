@@ -68,7 +68,7 @@ fn undo_without_a_selector_brings_back_what_was_deleted_last() {
         assert_eq!(home.run(&["undo"]).out, format!("Undid the delete: {back} is back.\n"));
     }
     let said = home.run(&["undo"]);
-    assert_eq!(said.code, 2, "{said:?}");
+    assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("there is no deleted session to bring back"), "{said:?}");
     assert!(said.err.contains("`rethread undo SEL`"), "{said:?}");
 }

@@ -100,6 +100,24 @@ fn a_question_is_asked_before_erasing_at_a_terminal() {
     assert_eq!(home.run(&["show", "plan"]).code, 1);
 }
 
+/// Makes it a long time since a session was deleted.
+fn deleted_long_ago(home: &Home, name: &str) {
+    let connection = rusqlite::Connection::open(home.store()).expect("a store");
+    let sql = "SELECT n, header FROM sessions WHERE header LIKE '%\"' || ?1 || '\"%'";
+    let (n, header): (i64, String) =
+        connection.query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?))).expect("a session");
+    let mut header: serde_json::Value = serde_json::from_str(&header).expect("JSON");
+    header["trash"]["at"] = json!("2020-01-01T00:00:00Z");
+    let set = "UPDATE sessions SET header = ?2, trashed = 1577836800000 WHERE n = ?1";
+    connection.execute(set, rusqlite::params![n, header.to_string()]).expect("changed");
+}
+
+fn names_in_trash(home: &Home) -> Vec<String> {
+    let trash = home.json(&["trash", "list"]);
+    let all = trash["sessions"].as_array().expect("a list").clone();
+    all.iter().map(|session| session["name"].as_str().expect("a name").to_owned()).collect()
+}
+
 #[test]
 fn what_is_thirty_days_old_is_erased_by_the_next_command_that_writes() {
     let home = Home::new();
@@ -107,26 +125,47 @@ fn what_is_thirty_days_old_is_erased_by_the_next_command_that_writes() {
         home.session(name, &[HELLO]);
         assert_eq!(home.run(&["delete", name]).code, 0);
     }
-    // In the store itself, one of them was deleted a month ago.
-    let connection = rusqlite::Connection::open(home.store()).expect("a store");
-    let sql = "SELECT n, header FROM sessions WHERE header LIKE '%\"old\"%'";
-    let (n, header): (i64, String) =
-        connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a session");
-    let mut header: serde_json::Value = serde_json::from_str(&header).expect("JSON");
-    header["trash"]["at"] = json!("2020-01-01T00:00:00Z");
-    let set = "UPDATE sessions SET header = ?2, trashed = 1577836800000 WHERE n = ?1";
-    connection.execute(set, rusqlite::params![n, header.to_string()]).expect("changed");
-    drop(connection);
-    let names = || -> Vec<String> {
-        let trash = home.json(&["trash", "list"]);
-        let all = trash["sessions"].as_array().expect("a list").clone();
-        all.iter().map(|session| session["name"].as_str().expect("a name").to_owned()).collect()
-    };
-    assert_eq!(names(), ["young", "old"]);
+    deleted_long_ago(&home, "old");
+    assert_eq!(names_in_trash(&home), ["young", "old"]);
     home.run(&["list"]);
-    assert_eq!(names(), ["young", "old"], "reading erases nothing");
+    assert_eq!(names_in_trash(&home), ["young", "old"], "reading erases nothing");
     home.session("new", &[HELLO]);
-    assert_eq!(names(), ["young"]);
+    assert_eq!(names_in_trash(&home), ["young"]);
+    let transcript = home.path().join("chat.json");
+    std::fs::write(&transcript, r#"[{"role":"user","content":"imported"}]"#).expect("written");
+    let transcript = transcript.to_str().expect("a path");
+    home.session("other", &[HELLO]);
+    for (index, args) in [
+        &["clear", "new"][..],
+        &["undo", "new"],
+        &["rename", "new", "newer"],
+        &["import", transcript],
+        &["delete", "other"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let old = format!("old-{index}");
+        home.session(&old, &[HELLO]);
+        assert_eq!(home.run(&["delete", &old]).code, 0);
+        deleted_long_ago(&home, &old);
+        let said = home.run(args);
+        assert_eq!(said.code, 0, "{args:?}: {said:?}");
+        assert!(!names_in_trash(&home).contains(&old), "{args:?}");
+    }
+}
+
+#[test]
+fn a_session_named_twice_goes_once_and_comes_back_once() {
+    let home = Home::new();
+    home.session("plan", &[HELLO]);
+    assert_eq!(home.run(&["delete", "plan", "1", "plan"]).out, "Moved plan to the trash.\n");
+    assert_eq!(home.run(&["trash", "restore", "plan", "1"]).out, "Restored plan.\n");
+    let missing = home.run(&["trash", "restore", "plan"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.err.contains("no session in the trash matches `plan`"), "{missing:?}");
+    assert!(missing.err.contains("`rethread trash list`"), "{missing:?}");
+    assert_eq!(home.run(&["delete", "--now", "-y", "plan", "plan"]).out, "Erased plan.\n");
 }
 
 #[test]

@@ -81,6 +81,7 @@ impl Sessions {
 
     /// Appends an entry that depends on the tally, and retries if another writer is first.
     fn append_seen(&self, id: SessionId, body: impl Fn(&Session) -> Body) -> Result<u64> {
+        self.sweep_trash();
         let mut tries = 0;
         loop {
             let session = self.get(id)?;
@@ -174,6 +175,7 @@ impl Sessions {
                 let (head, before) = clear.expect("a clear is taken back by an entry");
                 let undone = self.entry(Body::Undone { before });
                 self.store.append(&self.owner, id, At::head(head), &[undone])?;
+                self.sweep_trash();
             }
             Undone::Start { back_to, archived, .. } => {
                 for key in keys {

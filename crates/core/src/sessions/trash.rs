@@ -35,7 +35,9 @@ impl Sessions {
             keys.push(readable_id::key(readable_id)?);
         }
         let change = Change::to_trash(&session.header, keys, self.world.now());
-        Ok(as_it_was(self.store.update(&self.owner, id, &change)?))
+        let trashed = self.store.update(&self.owner, id, &change)?;
+        self.sweep_trash();
+        Ok(as_it_was(trashed))
     }
 
     /// Restores a session from the trash: with its name, numbered if it is taken by now, and with
@@ -159,9 +161,11 @@ impl Sessions {
     /// Restores a session if it is in the trash, because its content has arrived again.
     pub(super) fn arrives_again(&self, id: SessionId) -> Result<()> {
         match self.restore_from_trash(id) {
-            Err(Error::Store(StoreError::NotFound { .. })) => Ok(()),
-            done => done.map(drop),
+            Err(Error::Store(StoreError::NotFound { .. })) => {}
+            done => drop(done?),
         }
+        self.sweep_trash();
+        Ok(())
     }
 }
 

@@ -96,8 +96,8 @@ impl Runner {
             },
             SummaryMethod::Model | SummaryMethod::Extract => (self.extract(id).await?, None),
         };
-        let body = Body::Summary(summary.clone());
-        held.with(move |thread| thread.note(body)).await?;
+        let written = summary.clone();
+        held.with(move |thread| thread.summarize(written)).await?;
         Ok(match failed {
             None => SummaryOutcome::Written(summary),
             Some(why) => SummaryOutcome::Extracted { summary, why },

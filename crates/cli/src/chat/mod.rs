@@ -58,6 +58,7 @@ mod verbs;
 mod watch;
 mod window;
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -163,8 +164,8 @@ pub(crate) struct Chat {
     new_after: Option<SessionId>,
     /// The session that was deleted last, until the next message.
     deleted: Option<SessionId>,
-    /// The session that was opened, until something is done in it.
-    untouched: Option<SessionId>,
+    /// The sessions in which something was said in this window; others were only looked at.
+    spoken_in: HashSet<SessionId>,
     /// A signal asked the program to exit.
     terminated: bool,
 }
@@ -298,7 +299,7 @@ impl Chat {
             left: None,
             new_after: None,
             deleted: None,
-            untouched: None,
+            spoken_in: HashSet::new(),
             terminated: false,
             cli,
         })
@@ -568,7 +569,7 @@ impl Chat {
     ) -> Result<Option<Leaving>, Error> {
         self.status.clear();
         self.deleted = None;
-        self.untouched = None;
+        self.spoken_in.insert(id);
         let outcome = self.turn(id, question).await;
         if let Ok(answer) = &outcome {
             self.show_added(id, answer.seq)?;

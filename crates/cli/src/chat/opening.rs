@@ -61,7 +61,6 @@ impl Chat {
             self.handle.sessions().unarchive(session.id())?;
         }
         self.be_in(session.id());
-        self.untouched = Some(session.id());
         self.let_call_back(&thread);
         self.show_other_folder(&session);
         self.ask_for_trust(&session).await?;

@@ -23,6 +23,9 @@ const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved b
 /// The note if the model failed and the summary was extracted.
 const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
 
+/// The note that says how to come back.
+const CONTINUE: &str = "  Continue: rethread -c";
+
 /// The note while a summary is written at the end.
 const SUMMARIZING: &str = "📝 Generating session summary...";
 
@@ -48,7 +51,7 @@ impl Chat {
         let config = &self.cli.config;
         let saves = config.is_on("features.auto_save") && config.is_on("session.auto_save");
         // Someone who only looked at a session leaves it unchanged.
-        let looked = self.session.is_some() && self.session == self.untouched;
+        let looked = self.session.is_some_and(|id| !self.spoken_in.contains(&id));
         let session = match self.session {
             Some(id) if saves && !looked => Some(self.handle.sessions().get(id)?),
             _ => None,
@@ -56,6 +59,9 @@ impl Chat {
         let Some(session) = session.filter(|session| session.tally.queries > 0) else {
             self.input.give_back_terminal();
             self.voice.notice("Goodbye!");
+            if saves && looked {
+                self.voice.notice(CONTINUE);
+            }
             return self.tidy();
         };
         let summarized = match self.cli.config.is_on("session.summary") {
@@ -97,7 +103,7 @@ impl Chat {
         if let Some(path) = transcript {
             self.voice.notice(format_args!("  Transcript: {}", clean(&path.display().to_string())));
         }
-        self.voice.notice("  Continue: rethread -c");
+        self.voice.notice(CONTINUE);
         self.tidy()
     }
 
@@ -257,7 +263,7 @@ impl Chat {
         self.voice.answer(&agent, &on.acknowledgment)?;
         self.voice.close()?;
         self.enter(on.session.id()).await?;
-        self.untouched = None;
+        self.spoken_in.insert(on.session.id());
         Ok(())
     }
 

@@ -84,6 +84,21 @@ fn an_undo_asks_before_it_leaves_a_conversation() {
 }
 
 #[test]
+fn leaving_a_session_that_was_come_back_to_saves_it() {
+    let home = Home::new();
+    let lines = ["hello", "/new second", "how are you?", "/undo", "y", "exit"];
+    let said = chat(&home, &["--name", "first"], &lines);
+    assert!(said.err.contains("back in first"), "{said:?}");
+    assert!(said.err.contains("✓ Conversation saved successfully!"), "{said:?}");
+    assert!(said.err.contains("  Title: first\n"), "{said:?}");
+    // Who only looks leaves it as it was, and learns how to come back.
+    let said = chat(&home, &["-c"], &["exit"]);
+    assert!(said.err.ends_with("Goodbye!\n  Continue: rethread -c\n"), "{said:?}");
+    let said = chat(&home, &[], &["exit"]);
+    assert!(said.err.ends_with("Goodbye!\n"), "{said:?}");
+}
+
+#[test]
 fn a_chat_that_was_just_started_is_not_undone_into_one_it_never_was_in() {
     let home = Home::new();
     chat(&home, &["--name", "first"], &["hello", "exit"]);
@@ -211,6 +226,14 @@ fn a_resume_that_nothing_was_said_after_leaves_the_session_where_it_was() {
     chat(&home, &["--resume", "auth"], &["exit"]);
     assert_eq!(home.json(&["list"]), before);
     assert_eq!(names(&home, &["list"]), ["auth"]);
+    // Neither does the summary that is written of an old session make it new.
+    home.session("later", &[r#"{"role":"user","content":"hello"}"#]);
+    home.session("latest", &[r#"{"role":"user","content":"hello"}"#]);
+    chat(&home, &["--resume", "later"], &["exit"]);
+    assert_eq!(names(&home, &["list"]), ["latest", "later", "auth"]);
+    for name in ["later", "latest"] {
+        assert_eq!(home.run(&["delete", name]).code, 0);
+    }
     // If something was said, that session continues.
     chat(&home, &["--resume", "auth"], &["And refresh tokens?", "exit"]);
     let list = home.json(&["list"]);

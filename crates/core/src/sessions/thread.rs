@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Incoming, Item, Result, Sessions};
 use crate::context::{Context, Follower, Model, Need, Policy, next, thinning_pays_from};
-use crate::entry::{Body, Decided, Effect, NewEntry, Tally, Thinned, Thinning};
+use crate::entry::{Body, Decided, Effect, NewEntry, Summarized, Tally, Thinned, Thinning};
 use crate::limits::{LEASE_MAX, READ_ENTRIES, THIN_TOKENS_MIN};
 use crate::log::{Gap, Log};
 use crate::message::Message;
@@ -105,6 +105,21 @@ impl Thread {
     /// As [`append`](Thread::append).
     pub fn note(&mut self, body: Body) -> Result<u64> {
         let seqs = self.record(vec![body.into()])?;
+        Ok(seqs.first().copied().unwrap_or_default())
+    }
+
+    /// Appends a summary of what was said. It has the time of the last entry, because writing it,
+    /// maybe months later, is not activity: the session keeps its place in lists.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Thread::append).
+    pub fn summarize(&mut self, summary: Summarized) -> Result<u64> {
+        let mut entries = self.prepare(vec![Body::Summary(summary).into()])?;
+        for entry in &mut entries {
+            entry.at = self.session.last_activity_at;
+        }
+        let seqs = self.write(entries, LeaseChange::Keep)?;
         Ok(seqs.first().copied().unwrap_or_default())
     }
 

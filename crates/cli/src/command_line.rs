@@ -34,8 +34,22 @@ pub(crate) fn readable() -> Command {
         .map(|arg| arg.clone().hide(true))
         .collect();
     // clap passes a global option down only if the subcommand does not define one with this name.
-    root.mut_subcommands(|command| point_to_global_options(command.args(&hidden)))
+    root.mut_subcommands(|command| {
+        let filters = FILTER_BY_FOLDER.contains(&command.get_name());
+        let command = point_to_global_options(command.args(&hidden));
+        match filters {
+            true => command.mut_arg("workspace", |arg| {
+                arg.hide(false).help(ONLY_THIS_FOLDER).help_heading(None::<&str>)
+            }),
+            false => command,
+        }
+    })
 }
+
+/// Commands for which `--workspace` means something else than where a new session works.
+const FILTER_BY_FOLDER: [&str; 3] = ["list", "search", "stats"];
+
+const ONLY_THIS_FOLDER: &str = "Only sessions of this folder [default: all folders]";
 
 fn point_to_global_options(command: Command) -> Command {
     let more = command.get_after_help().map(|text| format!("\n\n{text}")).unwrap_or_default();

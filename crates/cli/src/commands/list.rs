@@ -113,9 +113,9 @@ fn why_empty(cli: &Cli, filter: &Filter, args: &List) -> Result<String, Error> {
         ));
     }
     match folder {
-        Some(folder) if any(cli, Filter::default())? => Ok(format!(
-            "No sessions in {folder}. `rethread list --all` lists those of other folders."
-        )),
+        Some(folder) if any(cli, Filter::default())? => {
+            Ok(format!("No sessions in {folder}. `rethread list` lists those of all folders."))
+        }
         _ => Ok("No sessions yet. `rethread` opens a chat; `rethread append --help` shows how \
                  programs start one."
             .into()),

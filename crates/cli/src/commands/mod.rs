@@ -16,7 +16,7 @@ pub(crate) mod next_call;
 pub(crate) mod open;
 pub(crate) mod search;
 mod serve;
-mod session_rows;
+pub(crate) mod session_rows;
 pub(crate) mod show;
 pub(crate) mod stats;
 mod store;

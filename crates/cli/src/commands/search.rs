@@ -20,8 +20,9 @@ use crate::out::{ago, clean, columns, fit, line, note};
 /// Hits that the chat shows.
 const CHAT_HITS: usize = 20;
 
-/// Columns a title has at least.
+/// Columns a title has at least beside other things, and those for which a folder is shortened.
 const TITLE_COLUMNS_MIN: usize = 12;
+const TITLE_COLUMNS_WANTED: usize = 24;
 
 pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
     let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
@@ -95,14 +96,12 @@ fn as_json(hit: &Hit, session: Option<&Session>) -> serde_json::Value {
     })
 }
 
-/// Two lines for a hit: its position, and its text.
+/// Prints a hit: where it is, and its text.
 fn show(cli: &Cli, hit: &Hit, session: Option<&Session>) -> Result<(), Error> {
     let profile = session.map(|session| &session.header.profile);
     let home = std::env::var_os("HOME");
     let workspace = profile.and_then(|profile| profile.workspace.as_deref());
-    let workspace = workspace.map(|path| folder(Path::new(path), home.as_deref().map(Path::new)));
-    let about = [Some(hit.speaker.as_str().to_owned()), Some(ago(hit.at, cli.now)), workspace];
-    let about = about.into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    let folder = workspace.map(|path| folder(Path::new(path), home.as_deref().map(Path::new)));
     // A name that can be typed comes first; otherwise the title.
     let is_named = session.is_some_and(|session| {
         !session.header.name.is_automatic() && session.shown_name() == session.selector()
@@ -115,23 +114,59 @@ fn show(cli: &Cli, hit: &Hit, session: Option<&Session>) -> Result<(), Error> {
         Some(session) => session.selector().to_owned(),
         None => hit.place.session.to_string(),
     };
-    let place = clean(&format!("{id}:{}", hit.place.seq));
-    let columns = columns();
-    let (first, rest) = match title {
-        Some(title) if !is_named => {
-            let left = columns.saturating_sub(about.width() + place.width() + 5);
-            (fit(&title, left.max(TITLE_COLUMNS_MIN)), format!("{about} · {place}"))
-        }
-        Some(title) => {
-            let left = columns.saturating_sub(place.width() + about.width() + 5);
-            let title = fit(&title, left.max(TITLE_COLUMNS_MIN));
-            (place, format!("{title} · {about}"))
-        }
-        None => (place, about),
+    let heading = Heading {
+        place: clean(&format!("{id}:{}", hit.place.seq)),
+        place_first: is_named || title.is_none(),
+        title,
+        said: format!("{} · {}", hit.speaker.as_str(), ago(hit.at, cli.now)),
+        folder: folder.as_deref().map(clean),
     };
-    let left = columns.saturating_sub(first.width() + 2);
-    line(format_args!("\x1b[1m{first}\x1b[0m  \x1b[2m{}\x1b[0m", fit(&rest, left)))?;
+    let columns = columns();
+    for part in heading.lines(columns) {
+        line(part)?;
+    }
     line(format_args!("  {}", marked(hit, columns.saturating_sub(2))))
+}
+
+/// What is said about a hit: where it is, who said it, and when.
+struct Heading {
+    /// What can be typed for it.
+    place: String,
+    place_first: bool,
+    title: Option<String>,
+    /// Who said it, and when.
+    said: String,
+    folder: Option<String>,
+}
+
+impl Heading {
+    /// One line where it fits, else two. The place is whole in any window that has room for it: the
+    /// title is cut first, and of the folder only its last part is kept.
+    fn lines(&self, columns: usize) -> Vec<String> {
+        let full = self.folder.as_deref();
+        let last = full.and_then(|folder| folder.rsplit('/').find(|part| !part.is_empty()));
+        let title = self.title.as_deref().unwrap_or_default();
+        for (folder, wanted) in [(full, TITLE_COLUMNS_WANTED), (last, TITLE_COLUMNS_MIN)] {
+            let facts = [Some(self.said.as_str()), folder];
+            let facts = facts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
+            let beside = facts.width() + self.place.width() + 2;
+            let room = columns.saturating_sub(beside + if title.is_empty() { 0 } else { 3 });
+            if beside > columns || room < wanted.min(title.width()) {
+                continue;
+            }
+            let (first, rest) = match (title.is_empty(), self.place_first) {
+                (true, _) => (self.place.clone(), facts),
+                (_, true) => (self.place.clone(), format!("{} · {facts}", fit(title, room))),
+                (_, false) => (fit(title, room), format!("{facts} · {}", self.place)),
+            };
+            return vec![format!("\x1b[1m{first}\x1b[0m  \x1b[2m{rest}\x1b[0m")];
+        }
+        let first = if title.is_empty() { &self.place } else { title };
+        let place = Some(self.place.as_str()).filter(|_| !title.is_empty());
+        let facts: Vec<&str> = [place, Some(&self.said), last].into_iter().flatten().collect();
+        let facts = fit(&facts.join(" · "), columns.saturating_sub(2));
+        vec![format!("\x1b[1m{}\x1b[0m", fit(first, columns)), format!("  \x1b[2m{facts}\x1b[0m")]
+    }
 }
 
 /// The snippet with the matches highlighted, cut to a width in columns so that the first match is
@@ -171,4 +206,40 @@ fn marked(hit: &Hit, columns: usize) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_render::terminal::line_width;
+
+    use super::*;
+
+    #[test]
+    fn a_heading_fits_any_window_and_says_where_the_hit_is() {
+        let place = "claude-code_20260130_154357:105";
+        for (title, place_first) in
+            [(Some("I am currently getting this error in"), false), (None, true)]
+        {
+            let heading = Heading {
+                place: place.into(),
+                place_first,
+                title: title.map(str::to_owned),
+                said: "assistant · 2026-01-30".into(),
+                folder: Some("/home/you/work/company/devenv/cli".into()),
+            };
+            for columns in [40, 60, 80, 120, 200] {
+                let lines = heading.lines(columns);
+                for line in &lines {
+                    assert!(line_width(line) <= columns, "{columns}: {line}");
+                }
+                let all = lines.join("\n");
+                assert!(all.contains(place), "{columns}: {all}");
+                let known: &[&str] =
+                    if columns < 80 { &[] } else { &["assistant · 2026-01-30", "cli"] };
+                assert!(known.iter().all(|part| all.contains(part)), "{columns}: {all}");
+                assert_eq!(lines.len(), if columns < 80 { 2 } else { 1 }, "{columns}: {all}");
+                assert_eq!(all.contains("I am currently"), title.is_some(), "{columns}: {all}");
+            }
+        }
+    }
 }

@@ -7,13 +7,15 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rethread_core::{Session, SessionKind};
+use unicode_width::UnicodeWidthStr;
 
-use crate::out::{clean, fit, pad};
+use crate::out::{clean, fit, pad, plural};
 
 /// Columns from which a session is one line.
 const ONE_LINE_FROM_COLUMNS: usize = 72;
 
 const FOLDER_COLUMNS: usize = 14;
+const FOLDER_COLUMNS_MIN: usize = 6;
 const SOURCE_COLUMNS: usize = 11;
 const AGE_COLUMNS: usize = 7;
 const MESSAGES_COLUMNS: usize = 5;
@@ -60,16 +62,7 @@ impl Rows {
             ),
             None => {
                 let left = self.columns.saturating_sub(5);
-                let counted = format!("{messages} msgs");
-                // The folder is cut first: the rest is short, and more useful.
-                let rest = [source, age, counted];
-                let rest: Vec<String> = rest.into_iter().filter(|part| !part.is_empty()).collect();
-                let rest = rest.join(" · ");
-                let room = left.saturating_sub(rest.chars().count() + 3);
-                let about = match folder.is_empty() || room < 4 {
-                    true => fit(&rest, left),
-                    false => format!("{} · {rest}", fit(&folder, room)),
-                };
+                let about = about(&folder, [&source, &age], messages, left);
                 format!(
                     "{position:>3}  \x1b[1m{}\x1b[0m\n     \x1b[2m{about}\x1b[0m",
                     fit(&title, left)
@@ -84,16 +77,39 @@ impl Rows {
     }
 }
 
+/// What belongs to a title, in a line of its own. The folder is cut first: the rest is short. Where
+/// little would be left of it, the number of messages has no word.
+fn about(folder: &str, facts: [&str; 2], messages: u64, columns: usize) -> String {
+    let facts: Vec<&str> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+    let facts = facts.join(" · ");
+    for counted in [plural(messages, "msg"), messages.to_string()] {
+        let rest = format!("{facts} · {counted}");
+        let room = columns.saturating_sub(rest.width() + 3);
+        if folder.is_empty() && rest.width() <= columns {
+            return rest;
+        }
+        if room >= FOLDER_COLUMNS_MIN.min(folder.width()) && !folder.is_empty() {
+            return format!("{} · {rest}", fit(folder, room));
+        }
+    }
+    fit(&format!("{facts} · {messages}"), columns)
+}
+
 /// The title of a session, with a mark if it is archived.
 pub(crate) fn shown_title(session: &Session) -> String {
     let title = match session.title() {
         Some(title) => clean(&title),
-        None => "(nothing said)".into(),
+        None => untitled(session).into(),
     };
     match session.header.archived {
         true => format!("(archived) {title}"),
         false => title,
     }
+}
+
+/// What a session is called that has no title: nobody named it or asked something in it.
+pub(crate) fn untitled(session: &Session) -> &'static str {
+    if session.tally.messages > 0 { "(no question)" } else { "(nothing said)" }
 }
 
 /// The last component of a session's folder.
@@ -156,11 +172,31 @@ mod tests {
                 for line in row.lines().chain(rows.heading().as_deref()) {
                     assert!(line_width(line) <= columns, "{columns}: {line:?}");
                 }
-                for part in ["12", "a-fo", "claude-code", "2h", "0"] {
+                for part in ["12", "a-f", "claude-code", "2h", "0"] {
                     assert!(row.contains(part), "{columns}: {part} in {row:?}");
                 }
                 assert_eq!(row.lines().count(), if columns < 72 { 2 } else { 1 });
             }
         }
+    }
+
+    #[test]
+    fn the_folder_has_room_in_the_narrowest_window() {
+        let facts = ["claude-code", "2026-01"];
+        assert_eq!(about("cli", facts, 106, 35), "cli · claude-code · 2026-01 · 106");
+        assert_eq!(
+            about("entire-sem", ["codex", "2026-05"], 1, 35),
+            "entire-s… · codex · 2026-05 · 1 msg"
+        );
+        assert_eq!(about("", facts, 106, 35), "claude-code · 2026-01 · 106 msgs");
+        assert_eq!(about("folder", facts, 2, 55), "folder · claude-code · 2026-01 · 2 msgs");
+    }
+
+    #[test]
+    fn a_session_in_which_only_a_model_spoke_is_not_said_to_be_silent() {
+        let mut session = session("");
+        assert_eq!(shown_title(&session), "(nothing said)");
+        session.tally.messages = 37;
+        assert_eq!(shown_title(&session), "(no question)");
     }
 }

@@ -7,19 +7,30 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use rethread_agent::provider::PRICES_AS_OF;
 use rethread_core::Session;
-use rethread_core::sessions::{Group, GroupBy, Survey, Surveyed, Totals};
+use rethread_core::sessions::{Group, GroupBy, Survey, Surveyed, ToolStats, Totals};
 use rethread_core::store::Filter;
 use rethread_core::usage::UsageByModel;
+use rethread_render::terminal::line_width;
 use serde_json::{Value, json};
 
 use super::{Cli, Done};
 use crate::args::{By, Stats};
 use crate::chat::{cached, folder, lasted, money};
 use crate::errors::Error;
-use crate::out::{clean, columns, fit, line, note, one_line, pad, plural, short_count};
+use crate::out::{clean, columns, fit, fit_end, line, note, one_line, pad, plural, short_count};
 
-/// Columns of the numbers in a row.
-const NUMBERS: usize = 51;
+/// The numbers of a row: their names, their columns, and which of them a narrow window drops first.
+const NUMBERS: [(&str, usize, u8); 6] = [
+    ("sessions", 8, 3),
+    ("input", 7, 0),
+    ("cached", 7, 2),
+    ("output", 7, 0),
+    ("time", 11, 1),
+    ("cost", 8, 0),
+];
+
+/// Columns of what a row is about, for which numbers are dropped.
+const TITLE_COLUMNS: usize = 15;
 
 pub(crate) fn run(cli: &Cli, args: &Stats) -> Done {
     let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
@@ -86,37 +97,42 @@ fn print(cli: &Cli, sums: &Surveyed, args: &Stats) -> Result<(), Error> {
         // The latest first.
         titles.reverse();
     }
-    let room = columns().saturating_sub(NUMBERS).clamp(8, 60);
-    let width =
-        titles.iter().map(|(title, _)| title.chars().count()).max().unwrap_or(0).clamp(8, room);
-    let first = pad(args.by.as_str(), width);
-    line(format_args!("{first} sessions   input  cached  output        time     cost"))?;
+    let table = Table::new(columns(), titles.iter().map(|(title, _)| line_width(title)).max());
+    line(table.row(args.by.as_str(), &NUMBERS.map(|(name, ..)| name.to_owned())))?;
     for (title, totals) in &titles {
-        line(row(cli, &pad(&fit(title, width), width), totals))?;
+        // The end of a path says more than its beginning.
+        let title = match args.by {
+            By::Folder => fit_end(title, table.title),
+            By::Session | By::Day => fit(title, table.title),
+        };
+        line(table.row(&title, &numbers(cli, totals)))?;
         if args.tools && totals.calls().0 > 0 {
             line(format_args!("  {}", calls(totals)))?;
         }
     }
-    line(row(cli, &pad("all", width), &sums.all))?;
+    line(table.row("all", &numbers(cli, &sums.all)))?;
     if !sums.all.models.is_empty() {
         line("Models:")?;
     }
     for (model, spent) in &sums.all.models {
         let one = UsageByModel::from([(model.clone(), *spent)]);
         let cost = dollars(cli, &one).map(|dollars| format!(", {}", money(dollars)));
+        // Other programs do not note how long a reply took.
+        let time = (spent.ms > 0).then(|| format!(", {}", lasted(Duration::from_millis(spent.ms))));
         line(format_args!(
-            "  {}: {} in ({} % cached), {} out, {}{}",
+            "  {}: {} in ({} % cached), {} out{}{}",
             one_line(model),
             short_count(spent.usage.read()),
             cached(&spent.usage),
             short_count(spent.usage.output),
-            lasted(Duration::from_millis(spent.ms)),
+            time.unwrap_or_default(),
             cost.unwrap_or_default()
         ))?;
     }
-    if args.tools {
+    let called = |tool: &ToolStats| tool.calls + tool.errors > 0;
+    if sums.all.tools.values().any(called) {
         line("Tools:")?;
-        for (name, tool) in &sums.all.tools {
+        for (name, tool) in sums.all.tools.iter().filter(|(_, tool)| called(tool)) {
             let failed = format!("{} failed", crate::out::count(tool.errors));
             line(format_args!("  {}: {}, {failed}", one_line(name), plural(tool.calls, "call")))?;
         }
@@ -132,19 +148,49 @@ fn print(cli: &Cli, sums: &Surveyed, args: &Stats) -> Result<(), Error> {
     Ok(())
 }
 
-fn row(cli: &Cli, title: &str, totals: &Totals) -> String {
+/// The numbers of a row, in the order of [`NUMBERS`].
+fn numbers(cli: &Cli, totals: &Totals) -> [String; NUMBERS.len()] {
     let spent = totals.usage();
     let time = if spent.ms > 0 { lasted(Duration::from_millis(spent.ms)) } else { String::new() };
     let cost = dollars(cli, &totals.models).map(money).unwrap_or_default();
-    format!(
-        "{title} {:>8} {:>7} {:>7} {:>7} {:>11} {:>8}",
-        totals.sessions,
+    [
+        totals.sessions.to_string(),
         short_count(spent.usage.read()),
         short_count(spent.usage.cache_read),
         short_count(spent.usage.output),
         time,
-        cost
-    )
+        cost,
+    ]
+}
+
+/// A table that fits the window.
+struct Table {
+    /// Columns of what a row is about.
+    title: usize,
+    /// Numbers that are dropped up to this one have no room.
+    dropped: u8,
+}
+
+impl Table {
+    fn new(columns: usize, widest: Option<usize>) -> Table {
+        let room = |dropped: u8| {
+            let shown = NUMBERS.iter().filter(|(.., drop)| *drop == 0 || *drop > dropped);
+            columns.saturating_sub(shown.map(|(_, columns, _)| columns + 1).sum())
+        };
+        let dropped = (0..3).find(|dropped| room(*dropped) >= TITLE_COLUMNS).unwrap_or(3);
+        let title = widest.unwrap_or(0).clamp(8, room(dropped).clamp(8, 60));
+        Table { title, dropped }
+    }
+
+    fn row(&self, title: &str, numbers: &[String; NUMBERS.len()]) -> String {
+        let mut row = pad(title, self.title);
+        for ((_, columns, drop), number) in NUMBERS.iter().zip(numbers) {
+            if *drop == 0 || *drop > self.dropped {
+                row += &format!(" {number:>columns$}");
+            }
+        }
+        row
+    }
 }
 
 /// How often each tool was called, the most frequent first.
@@ -187,4 +233,25 @@ fn unpriced(cli: &Cli, models: &UsageByModel) -> Vec<String> {
         spent.usage.total() > 0 && cli.config.models.price(model).is_none()
     });
     unknown.map(|(model, _)| model.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_row_is_wider_than_the_window_and_the_costs_stay() {
+        let numbers = ["264", "100.1M", "93.0M", "202.8K", "123 h 4 min", "~$164.04"];
+        let numbers = numbers.map(str::to_owned);
+        for columns in [40, 60, 80, 200] {
+            let table = Table::new(columns, Some(90));
+            let row = table.row(&fit(&"word ".repeat(20), table.title), &numbers);
+            assert!(line_width(&row) <= columns, "{columns}: {row}");
+            for part in ["100.1M", "202.8K", "~$164.04"] {
+                assert!(row.contains(part), "{columns}: {row}");
+            }
+            assert_eq!(row.contains("93.0M"), columns >= 60, "{columns}: {row}");
+            assert!(table.title >= TITLE_COLUMNS, "{columns}: {row}");
+        }
+    }
 }

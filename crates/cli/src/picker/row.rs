@@ -8,6 +8,7 @@ use rethread_core::{Session, SessionId};
 use rethread_render::terminal::{fit_line, line_width};
 
 use crate::chat::folder;
+use crate::commands::session_rows::untitled;
 use crate::out::{ago, fit, pad};
 
 /// Columns of a window from which the source and the folder are shown.
@@ -51,7 +52,8 @@ impl Row {
         let header = &session.header;
         let name = fit(header.name.as_str(), TITLE_CHARS);
         let title = session.title().map(|title| fit(&title, TITLE_CHARS));
-        let title = title.filter(|title| !title.is_empty()).unwrap_or("(nothing said)".into());
+        let title = title.filter(|title| !title.is_empty());
+        let title = title.unwrap_or_else(|| untitled(session).to_owned());
         let home = Some(Path::new(home)).filter(|home| home.is_absolute());
         let workspace = header.profile.workspace.as_deref().map(Path::new);
         let folder = workspace.map(|path| folder(path, home)).unwrap_or_default();

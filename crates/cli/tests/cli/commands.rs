@@ -341,7 +341,7 @@ fn a_list_of_a_folder_says_where_the_others_are() {
     std::fs::create_dir(home.path().join("empty")).expect("a folder");
     let said = home.run(&["list", "--workspace", "empty"]);
     assert!(said.err.starts_with("No sessions in ") && said.err.contains("/empty. "), "{said:?}");
-    assert!(said.err.contains("`rethread list --all` lists those of other folders"), "{said:?}");
+    assert!(said.err.contains("`rethread list` lists those of all folders"), "{said:?}");
     home.run(&["archive", "plan"]);
     let said = home.run(&["list", "--workspace", "empty"]);
     assert!(said.err.starts_with("No sessions in "), "{said:?}");

@@ -94,6 +94,59 @@ fn show_folds_long_results_and_full_does_not() {
 }
 
 #[test]
+fn each_result_is_shown_under_its_call() {
+    let home = Home::new();
+    let call = |id: &str, name: &str, input: serde_json::Value| json!({"type": "tool_use", "id": id, "name": name, "input": input});
+    let result =
+        |id: &str, text: &str| json!({"type": "tool_result", "tool_use_id": id, "content": text});
+    let lines = [
+        json!({"role": "user", "content": "look"}),
+        json!({"role": "assistant", "content": [
+            {"type": "text", "text": "Two at once."},
+            call("1", "run", json!({"command": "git status"})),
+            call("2", "grep", json!({"pattern": "limit"})),
+        ]}),
+        json!({"role": "tool", "content": [result("2", "limit.rs"), result("1", "clean tree")]}),
+        json!({"role": "assistant", "content": [call("3", "run", json!({"command": "sleep 9"}))]}),
+    ];
+    let lines = lines.map(|line| line.to_string());
+    home.session("plan", &lines.each_ref().map(String::as_str));
+    let shown = home.run(&["show", "plan"]).out;
+    let expected = "  Two at once.\n  → grep limit\n    limit.rs\n  → run git status\n    \
+                    clean tree\n  → run sleep 9\n";
+    assert!(shown.ends_with(expected), "{shown}");
+}
+
+#[test]
+fn the_heading_of_a_session_breaks_between_its_facts() {
+    let home = Home::new();
+    let said = home.feed(&["append", "--new"], r#"{"role":"user","content":"why?"}"#);
+    assert_eq!(said.code, 0, "{said:?}");
+    let name = home.json(&["list"])["sessions"][0]["name"].as_str().expect("a name").to_owned();
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let line = format!("stty cols 60 rows 60; RETHREAD_PAGER=cat exec {rethread} show 1");
+    let (shown, code) = Terminal::run(&home, &line, &[]).end();
+    assert_eq!(code, 0, "{shown}");
+    let lines: Vec<&str> = shown.lines().take(4).collect();
+    assert_eq!(lines[0], "why?");
+    assert!(lines[1].starts_with("1 message · ") && lines[1].ends_with(" ·"), "{shown}");
+    // Neither a date nor a name is cut in two.
+    assert!(lines[2].ends_with(&name) && lines[3].is_empty(), "{shown}");
+}
+
+#[test]
+fn the_help_of_a_list_says_what_a_workspace_does() {
+    let home = Home::new();
+    for command in ["list", "search", "stats"] {
+        let help = home.run(&[command, "--help"]).out;
+        assert!(help.contains("--workspace <DIR>"), "{help}");
+        assert!(help.contains("Only sessions of this folder"), "{help}");
+        assert!(!help.contains("--store <URL>"), "{help}");
+    }
+    assert!(!home.run(&["show", "--help"]).out.contains("--workspace <DIR>"));
+}
+
+#[test]
 fn show_has_colours_and_a_pager_at_a_terminal() {
     let home = Home::new();
     home.session("plan", &WITH_TOOL);

@@ -14,7 +14,7 @@ use rethread_core::message::{Call, ToolResult};
 use rethread_core::sessions::LOST;
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session, SessionId, SessionKind};
 use rethread_render::Document;
-use rethread_render::terminal::{self, Style, wrap_line};
+use rethread_render::terminal::{self, Style, line_width, wrap_line};
 
 use crate::chat::tool_line;
 use crate::out::{clean, columns, count, fit, one_line, plural};
@@ -46,6 +46,8 @@ pub(super) struct Conversation<'a> {
     style: Option<Style>,
     /// The last speaker.
     speaker: Option<String>,
+    /// The calls whose results come next, each as it is shown.
+    calls: Vec<(String, String)>,
     /// The program that compacted the conversation here, if its summary comes next.
     summary_of: Option<&'static str>,
     /// The name of another session.
@@ -67,6 +69,7 @@ impl<'a> Conversation<'a> {
             zone: TimeZone::system(),
             style,
             speaker: None,
+            calls: Vec::new(),
             summary_of: None,
             label,
         }
@@ -96,7 +99,23 @@ impl<'a> Conversation<'a> {
             }
             None => {}
         }
-        format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), facts.join(" · "))
+        format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), self.listed(&facts))
+    }
+
+    /// Facts one after the other, in as many lines as they need.
+    fn listed(&self, facts: &[String]) -> String {
+        let (mut lines, mut line) = (String::new(), String::new());
+        for fact in facts {
+            if line.is_empty() {
+                line.clone_from(fact);
+            } else if line_width(&line) + 3 + line_width(fact) <= self.width() {
+                line += &format!(" · {fact}");
+            } else {
+                lines += &format!("{line} ·\n");
+                line.clone_from(fact);
+            }
+        }
+        lines + &line
     }
 
     /// The conversation begins with the summary of another program. What came before it is not
@@ -115,6 +134,26 @@ impl<'a> Conversation<'a> {
 
     /// The lines of an entry; none if there is nothing to read.
     pub(super) fn entry(&mut self, entry: &Entry) -> String {
+        if matches!(&entry.body, Body::Message(message) if message.results().next().is_some()) {
+            return self.lines_of(entry);
+        }
+        // A call is shown with its result, or before what comes instead.
+        let calls = std::mem::take(&mut self.calls);
+        let lines = self.lines_of(entry);
+        if lines.is_empty() && self.calls.is_empty() {
+            self.calls = calls;
+            return lines;
+        }
+        let before: String = calls.into_iter().map(|(_, lines)| lines).collect();
+        before + &lines
+    }
+
+    /// The calls that have no result, and what was not shown of the others.
+    pub(super) fn unanswered(&mut self) -> String {
+        self.calls.drain(..).map(|(_, lines)| lines).collect()
+    }
+
+    fn lines_of(&mut self, entry: &Entry) -> String {
         let folded = self.detail == Detail::Folded;
         match &entry.body {
             Body::Message(message) => self.message(entry, message),
@@ -196,14 +235,24 @@ impl<'a> Conversation<'a> {
         let mut orphans = entry.measure.results.iter().map(|measure| measure.tool.is_none());
         let mut lines = String::new();
         for block in &message.content {
+            // What is said after a call, and before its result, comes after the call.
+            if matches!(block.kind, BlockKind::Text(_)) {
+                lines += &self.unanswered();
+            }
             lines += &match &block.kind {
                 BlockKind::Text(text) if message.role == Role::System => self.instructions(text),
                 BlockKind::Text(text) if message.role == Role::Assistant => self.rendered(text),
                 BlockKind::Text(text) => self.folded(text, 2, usize::MAX),
                 BlockKind::Prefix(text) => self.folded(text.trim_end(), 2, usize::MAX),
-                BlockKind::ToolUse(call) => self.call(call),
+                BlockKind::ToolUse(call) => {
+                    let shown = self.call(call);
+                    self.calls.push((call.id.clone(), shown));
+                    continue;
+                }
                 BlockKind::ToolResult(result) => {
-                    self.result(result, orphans.next().unwrap_or_default())
+                    let of = self.calls.iter().position(|(id, _)| *id == result.tool_use_id);
+                    let call = of.map(|at| self.calls.remove(at).1).unwrap_or_default();
+                    call + &self.result(result, orphans.next().unwrap_or_default())
                 }
                 BlockKind::Thinking(_) if self.detail == Detail::Folded => String::new(),
                 BlockKind::Thinking(thinking) => {
@@ -218,7 +267,7 @@ impl<'a> Conversation<'a> {
         if message.interrupted {
             lines += "  (interrupted)\n";
         }
-        match lines.is_empty() {
+        match lines.is_empty() && self.calls.is_empty() {
             true => String::new(),
             false => self.says(&speaker, entry.at) + &lines,
         }

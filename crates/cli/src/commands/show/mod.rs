@@ -122,6 +122,7 @@ fn show_text(
         }
         write!(out, "{}", conversation.entry(&entry))?;
     }
+    write!(out, "{}", conversation.unanswered())?;
     out.flush()?;
     if let Some(seq) = damaged {
         cli.sessions.read(session.id(), seq..seq + 1)?;

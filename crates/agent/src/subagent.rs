@@ -131,7 +131,14 @@ impl Runner {
                     usage = answer.usage;
                     result_text(&input.agent, id, &answer)
                 }
-                Err(error) => Err(failed(&error)),
+                Err(error) => {
+                    // It was charged for what it did until then.
+                    let sessions = self.sessions.clone();
+                    let session = blocking(move || sessions.get(id)).await;
+                    let spent = session.into_iter().flat_map(|session| session.usage);
+                    spent.for_each(|(_, model)| usage += model.usage);
+                    Err(failed(&error))
+                }
             }
         };
         let result = task.await;

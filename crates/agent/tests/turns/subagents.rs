@@ -86,6 +86,21 @@ fn a_subagent_works_in_a_session_of_its_own_and_its_answer_and_cost_are_the_pare
 }
 
 #[test]
+fn a_subagent_that_fails_has_cost_something_too() {
+    let look = ("grep", json!({"pattern": "needle"}));
+    let script = [
+        Answer::calls([task("explore", "Where is the needle?")]).usage(used(1)),
+        Answer::calls([look]).usage(used(10)),
+        Answer::status(401),
+        Answer::text("It failed.").usage(used(1_000)),
+    ];
+    let bench = Bench::new("openai", script);
+    let answer = run(bench.turn("find it")).expect("answered");
+    assert!(bench.results()[0].contains("the subagent failed: "), "{:?}", bench.results());
+    assert_eq!(answer.usage.input, 1_011);
+}
+
+#[test]
 fn a_subagent_is_offered_what_both_its_agent_and_its_parent_may_use() {
     let answers = || {
         [Answer::calls([task("build", "do it")]), Answer::text("done"), Answer::text("all done")]

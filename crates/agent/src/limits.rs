@@ -57,6 +57,9 @@ pub const RESULT_BYTES_MAX: usize = 1 << 20;
 /// How deep subagents may be nested: one may start another, which may start none.
 pub const SUBAGENT_DEPTH_MAX: u8 = 2;
 
+/// Compactions across which one can go back to a turn. Who goes back further opens that session.
+pub const REWIND_PARENTS_MAX: usize = 8;
+
 /// Characters of a subagent's task that are used as the title of its session.
 pub const SUBAGENT_TITLE_CHARS: usize = 80;
 

@@ -9,11 +9,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rethread_core::entry::Origin;
 use rethread_core::turn::TurnPart;
-use rethread_core::{BlobId, Entry, SessionId, sessions};
+use rethread_core::{BlobId, Entry, Place, SessionId, sessions};
 
 use crate::file_history::FileChanged;
 use crate::grant::RUN;
+use crate::limits::REWIND_PARENTS_MAX;
 use crate::permission::{DECLINED, NOT_RUN};
 use crate::runner::Runner;
 use crate::subagent::TASK;
@@ -22,8 +24,8 @@ use crate::tool::Workspace;
 /// A turn to go back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastTurn {
-    /// The position of its question.
-    pub seq: u64,
+    /// The position of its question: in this session, or in one that was compacted into it.
+    pub place: Place,
     /// When it was asked.
     pub at: Timestamp,
     /// The question.
@@ -69,14 +71,15 @@ impl PastFile {
     }
 }
 
-/// The turns of a log, oldest first.
-pub fn past_turns(entries: &[Entry]) -> Vec<PastTurn> {
+/// The turns of a session's log, oldest first.
+fn turns_of(session: SessionId, entries: &[Entry]) -> Vec<PastTurn> {
     let mut turns: Vec<PastTurn> = Vec::new();
     let mut paths: Vec<String> = Vec::new();
     for entry in entries {
         if let TurnPart::Question(message) = TurnPart::of(&entry.body) {
             let question = message.plain_text();
-            turns.push(PastTurn { seq: entry.seq, at: entry.at, question, files: 0 });
+            let place = Place { session, seq: entry.seq };
+            turns.push(PastTurn { place, at: entry.at, question, files: 0 });
             paths.clear();
         }
         if let (Some(changed), Some(turn)) = (FileChanged::of(&entry.body), turns.last_mut())
@@ -95,16 +98,22 @@ pub fn past_turns(entries: &[Entry]) -> Vec<PastTurn> {
 struct Span {
     path: String,
     workspace: String,
-    then: Option<BlobId>,
-    left: Option<BlobId>,
+    then: Option<Kept>,
+    left: Option<Kept>,
 }
+
+/// A blob, and the session it was kept with.
+type Kept = (SessionId, BlobId);
 
 /// The changes of each file in these entries. A restore by the user in between is not a change by
 /// the agent: it only determines the content since then.
-fn spans<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Span> {
+fn spans(entries: &[(SessionId, Entry)]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
-    for changed in entries.into_iter().filter_map(|entry| FileChanged::of(&entry.body)) {
+    for (session, entry) in entries {
+        let Some(changed) = FileChanged::of(&entry.body) else { continue };
         let FileChanged { path, workspace, before, after, call } = changed;
+        let kept = |blob: Option<BlobId>| blob.map(|blob| (*session, blob));
+        let (before, after) = (kept(before), kept(after));
         let same = |span: &&mut Span| span.path == path && span.workspace == workspace;
         match spans.iter_mut().find(same) {
             Some(span) => span.left = after,
@@ -119,9 +128,9 @@ fn spans<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Span> {
 
 /// The commands that ran in these entries, then the tasks of subagents, which may have run some; not
 /// those that were declined, or that someone stopped before they began.
-fn commands<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<String> {
+fn commands(entries: &[(SessionId, Entry)]) -> Vec<String> {
     let mut ran: Vec<(bool, String, String)> = Vec::new();
-    for message in entries.into_iter().filter_map(|entry| entry.body.message()) {
+    for message in entries.iter().filter_map(|(_, entry)| entry.body.message()) {
         for call in message.calls() {
             let input: serde_json::Value =
                 serde_json::from_str(call.input.get()).unwrap_or_default();
@@ -148,22 +157,32 @@ fn commands<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<String> {
 }
 
 impl Runner {
-    /// The turns of a session, oldest first.
+    /// The turns of a session, oldest first, including those before a compaction: for the user it is
+    /// one conversation.
     ///
     /// # Errors
     ///
     /// I/O errors.
     pub fn past_turns(&self, id: SessionId) -> Result<Vec<PastTurn>, sessions::Error> {
-        Ok(past_turns(&self.since(id, 0)?))
+        let mut turns = Vec::new();
+        for session in self.compacted(id)? {
+            turns.extend(turns_of(session, &self.since(session, 0)?));
+        }
+        Ok(turns)
     }
 
-    /// What was done since the turn at `seq` began.
+    /// What was done in the session `id` since the turn at `from` began, which is in it or in one
+    /// that it continues.
     ///
     /// # Errors
     ///
     /// I/O errors of the store. Problems with a single file are part of the result.
-    pub fn done_since(&self, id: SessionId, seq: u64) -> Result<DoneSince, sessions::Error> {
-        let entries = self.since(id, seq)?;
+    pub fn done_since(&self, id: SessionId, from: Place) -> Result<DoneSince, sessions::Error> {
+        let mut entries: Vec<(SessionId, Entry)> = Vec::new();
+        for session in self.compacted(id)?.into_iter().skip_while(|it| *it != from.session) {
+            let seq = if session == from.session { from.seq } else { 0 };
+            entries.extend(self.since(session, seq)?.into_iter().map(|entry| (session, entry)));
+        }
         let mut done = DoneSince { commands: commands(&entries), ..DoneSince::default() };
         let here = self.responder.workspace.as_deref();
         for Span { path, workspace, then, left } in spans(&entries) {
@@ -174,8 +193,9 @@ impl Runner {
                     continue;
                 }
             };
-            let bytes =
-                |blob: Option<BlobId>| blob.map(|blob| self.sessions().blob(id, blob)).transpose();
+            let bytes = |kept: Option<Kept>| {
+                kept.map(|(session, blob)| self.sessions().blob(session, blob)).transpose()
+            };
             match (found, bytes(then), bytes(left)) {
                 (Ok(now), Ok(then), Ok(left)) => {
                     done.files.push(PastFile { path, then, left, now });
@@ -242,6 +262,22 @@ impl Runner {
             }
         }
         Ok(files)
+    }
+
+    /// A session, after those it continues because they were compacted.
+    fn compacted(&self, id: SessionId) -> Result<Vec<SessionId>, sessions::Error> {
+        let mut chain = vec![id];
+        let mut parent = self.sessions().get(id)?.header.parent;
+        while let Some(before) = parent.filter(|parent| parent.origin == Origin::Compact)
+            && chain.len() <= REWIND_PARENTS_MAX
+        {
+            // What was deleted meanwhile cannot be returned to.
+            let Ok(session) = self.sessions().get(before.id) else { break };
+            chain.push(before.id);
+            parent = session.header.parent;
+        }
+        chain.reverse();
+        Ok(chain)
     }
 
     fn since(&self, id: SessionId, seq: u64) -> Result<Vec<Entry>, sessions::Error> {

@@ -2,7 +2,7 @@
 
 use rethread_agent::scripted::Answer;
 use rethread_agent::{FileChanged, Grant, PastFile};
-use rethread_core::{BlobId, Body, Raw};
+use rethread_core::{BlobId, Body, Place, Raw};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, run};
@@ -15,6 +15,11 @@ fn worked(calls: impl IntoIterator<Item = (&'static str, Value)>) -> Bench {
     std::fs::write(bench.path("b.bin"), b"\x00\xff\x01").expect("written");
     run(bench.turn("go")).expect("answered");
     bench
+}
+
+/// The beginning of the session.
+fn start(bench: &Bench) -> Place {
+    Place { session: bench.session, seq: 0 }
 }
 
 fn changes(bench: &Bench) -> Vec<FileChanged> {
@@ -77,7 +82,7 @@ fn a_file_is_put_back_with_every_byte_and_what_it_held_meanwhile_is_kept() {
     ]);
     let turns = bench.runner.past_turns(bench.session).expect("read");
     assert_eq!((turns.len(), turns[0].files), (1, 2));
-    let done = bench.runner.done_since(bench.session, turns[0].seq).expect("read");
+    let done = bench.runner.done_since(bench.session, turns[0].place).expect("read");
     assert_eq!(
         done.files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>(),
         ["b.bin", "new/c.txt"]
@@ -126,7 +131,7 @@ fn what_a_log_says_about_files_reaches_no_further_than_a_model_does() {
         let body = Body::Unknown { kind: "file_changed".into(), raw: Raw::of(&said) };
         thread.note(body).expect("noted");
     }
-    let done = bench.runner.done_since(bench.session, 0).expect("read");
+    let done = bench.runner.done_since(bench.session, start(&bench)).expect("read");
     assert_eq!(done.files, [], "none of them can be restored");
     assert_eq!(done.out_of_reach.len(), hostile.len() + 1, "{:?}", done.out_of_reach);
     for path in hostile {
@@ -148,7 +153,7 @@ fn commands_that_ran_are_named_and_those_that_were_declined_are_not() {
         let bench = Bench::new("openai", script.clone());
         bench.answer_questions_with(answer);
         run(bench.turn("go")).expect("answered");
-        let done = bench.runner.done_since(bench.session, 0).expect("read");
+        let done = bench.runner.done_since(bench.session, start(&bench)).expect("read");
         assert_eq!(done.commands, expected);
     }
 }
@@ -165,7 +170,7 @@ fn commands_are_named_before_the_tasks_of_subagents() {
     let bench = Bench::new("openai", script);
     bench.answer_questions_with(rethread_agent::PermissionAnswer::Once);
     run(bench.turn("go")).expect("answered");
-    let done = bench.runner.done_since(bench.session, 0).expect("read");
+    let done = bench.runner.done_since(bench.session, start(&bench)).expect("read");
     assert_eq!(done.commands, ["echo one", "task explore: look"]);
 }
 
@@ -182,7 +187,7 @@ fn what_a_subagent_changes_can_be_put_back_from_the_session_it_worked_for() {
     bench.file("a.txt", "one two\n");
     run(bench.turn("go")).expect("answered");
     assert_eq!(std::fs::read(bench.path("a.txt")).expect("there"), b"one 2\n");
-    let done = bench.runner.done_since(bench.session, 0).expect("read");
+    let done = bench.runner.done_since(bench.session, start(&bench)).expect("read");
     assert_eq!(done.commands, ["task build: change a"]);
     assert_eq!(done.files.len(), 1, "{done:?}");
     bench.runner.put_back(bench.session, &done.files[0]).expect("put back");

@@ -162,6 +162,9 @@ pub(crate) struct Chat {
     left: Option<SessionId>,
     /// The session that this window left for the one it is in, with `/new`.
     new_after: Option<SessionId>,
+    /// The fork that `/rewind` made, and the session to which `/undo` returns from it: not the
+    /// fork's parent, if that session was compacted since.
+    rewound: Option<(SessionId, SessionId)>,
     /// The session that was deleted last, until the next message.
     deleted: Option<SessionId>,
     /// The sessions in which something was said in this window; others were only looked at.
@@ -298,6 +301,7 @@ impl Chat {
             seen: 0,
             left: None,
             new_after: None,
+            rewound: None,
             deleted: None,
             spoken_in: HashSet::new(),
             terminated: false,

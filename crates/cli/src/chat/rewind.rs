@@ -58,7 +58,7 @@ impl Chat {
 
     async fn go_back(&mut self, turn: &PastTurn, number: usize) -> Result<(), Error> {
         let from = self.current()?;
-        let done = self.runner.done_since(from, turn.seq)?;
+        let done = self.runner.done_since(from, turn.place)?;
         self.voice.notice(format_args!(
             "Going back to before turn {number}: {}",
             fit(&turn.question, 100)
@@ -68,16 +68,17 @@ impl Chat {
             return Ok(());
         };
         // A log that begins with its question has nothing before it.
-        let Some(last) = turn.seq.checked_sub(1) else {
+        let Some(last) = turn.place.seq.checked_sub(1) else {
             return Err(Error::Word {
                 what: "there is nothing before this turn".into(),
                 hint: "`/new` starts a session",
             });
         };
         let fork = Fork { at: Some(last), name: None, take_keys: true };
-        let session = self.handle.sessions().fork(from, &fork)?;
+        let session = self.handle.sessions().fork(turn.place.session, &fork)?;
         self.handle.inherit_trust(from, session.id());
         self.enter(session.id()).await?;
+        self.rewound = Some((session.id(), from));
         let chosen = done.files.iter().filter(|file| !file.is_as_it_was()).filter(|file| {
             which == Which::All || which == Which::Untouched && !file.changed_meanwhile()
         });
@@ -250,8 +251,10 @@ mod tests {
     #[test]
     fn turns_are_listed_one_on_a_line_with_the_files_they_changed() {
         let now = jiff::Timestamp::UNIX_EPOCH;
+        let session = SessionId::of_source(&rethread_core::Owner::local(), "test");
+        let place = rethread_core::Place { session, seq: 1 };
         let turn =
-            |question: &str, files| PastTurn { seq: 1, at: now, question: question.into(), files };
+            |question: &str, files| PastTurn { place, at: now, question: question.into(), files };
         let turns = [turn("add a limiter", 2), turn(&"and then ".repeat(20), 0)];
         let text = listed(&turns, now, 40);
         let lines: Vec<&str> = text.lines().collect();

@@ -318,7 +318,12 @@ impl Chat {
             }
             _ => Vec::new(),
         };
-        let undone = self.handle.call(|sessions| sessions.undo(id))?;
+        let mut undone = self.handle.call(|sessions| sessions.undo(id))?;
+        if let Undone::Start { back_to: Some(back), .. } = &mut undone
+            && let Some((_, from)) = self.rewound.take_if(|(fork, _)| *fork == id)
+        {
+            *back = from;
+        }
         let text = change::undone_text(&self.cli, &undone)?;
         if let Undone::Start { back_to: Some(back), .. } = undone {
             self.enter(back).await?;

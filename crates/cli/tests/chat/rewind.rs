@@ -147,6 +147,44 @@ fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
 }
 
 #[test]
+fn one_can_go_back_to_before_a_compaction_and_undo_returns_to_after_it() {
+    let home = Home::new();
+    let summary = rethread_core::summary::block("**Background Context:** short");
+    let more = vec![
+        Answer::text(summary),
+        Answer::text("Ready!"),
+        Answer::calls([edit("a.txt", "1", "uno")]),
+        Answer::text("Fourth."),
+    ];
+    let (_server, mut window) = worked(&home, more);
+    window.say("compact");
+    window.until("the question", |shown| shown.ends_with("(y/n)"));
+    window.say("y");
+    finished(&window, "Ready!");
+    window.say("once more");
+    finished(&window, "Fourth.");
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("uno\n2\n"));
+    window.say("/rewind");
+    window.shows(&["   2  now       more · 2 files\n", "   4  now       once more · 1 file\n"]);
+    at_prompt(&window);
+    window.say("/rewind 3");
+    let shown = window.until("the question", |shown| shown.ends_with("? (y/n/c)"));
+    let shown = from(&shown, "before turn 3: again");
+    assert!(shown.contains("  touch made\n"), "{shown}");
+    assert!(shown.contains("  a.txt  (restoring it: +1 −1)\n"), "{shown}");
+    assert!(!shown.contains("b.txt"), "{shown}");
+    window.say("y");
+    window.until("the prompt", |shown| shown.ends_with("\nYou: again"));
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("one\n2\n"));
+    window.press("\x15/undo\r");
+    window.shows(&["Undid the fork: back in work-2.", "  restored a.txt\n"]);
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("uno\n2\n"));
+    at_prompt(&window);
+    window.say("/history");
+    window.shows(&["You: once more"]);
+}
+
+#[test]
 fn a_directory_of_files_keeps_what_is_needed_to_go_back() {
     let home = Home::new();
     let (_server, mut window) = worked_with(&home, vec![], &["--store", "files:sessions"]);

@@ -1,4 +1,4 @@
-//! What a context always is, whatever the log holds.
+//! Properties that every context has, regardless of the log.
 //!
 //! Random logs (with every kind of damage a crash, a foreign program or a model can do) × random
 //! policies × random models. Each case is made from its number alone, and a failure prints it:
@@ -106,8 +106,8 @@ fn a_context_is_acceptable_to_every_provider_regardless_of_the_log() {
             let model = dice.model(provider);
             acceptable(&build(&log(&entries), &policy, &model), provider);
         }
-        // A crash may come between any two entries, inside a round too: a turn that is taken up
-        // again begins with a question, or goes on behind an open round.
+        // A crash may come between any two entries, also inside a round: a turn that is continued
+        // begins with a question, or after an open round.
         let cut = dice.up_to(entries.len());
         let model = dice.model("anthropic");
         let context = build(&log(&entries[..cut]), &policy, &model);

@@ -54,7 +54,7 @@ fn calls_made_at_once_and_stored_as_one_message_each_keep_all_results() {
         let context = context(&log);
         assert_eq!(answers(&context), answered(&["a", "b", "c"]), "{results:?}");
         assert_eq!(context.cuts, [], "{results:?}");
-        // Each result is right behind its call, and knows which tool it is from.
+        // Each result is right after its call, and knows its tool.
         for pair in context.messages.windows(2) {
             for result in pair[1].results() {
                 assert!(pair[0].calls().any(|call| call.id == result.tool_use_id), "{pair:?}");
@@ -74,7 +74,7 @@ fn an_answer_that_came_too_late_stays_out() {
         calls(&["a"]),
         calls(&["b"]),
         result("b"),
-        // The model has gone on, and was told that nothing came of `a`.
+        // The model has continued, and was sent an interrupted result for `a`.
         calls(&["c"]),
         result("a"),
         result("c"),

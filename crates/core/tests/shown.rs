@@ -287,7 +287,7 @@ fn doctor_makes_again_what_was_decided_and_says_where_it_cannot() {
     let thinned = thread.thinning(&Policy::chat(), Duration::from_secs(300)).expect("cold");
     thread.note(Body::Thinned(thinned)).expect("noted");
     drop(thread);
-    // Another process goes on, and knows only the end of the log.
+    // Another process continues, and knows only the end of the log.
     let mut thread = store.held();
     turn(&mut thread, "three", &[file("beta", 0..300), file("beta", 0..50)]);
     assert_eq!(store.findings(), [] as [&str; 0]);

@@ -266,7 +266,7 @@ fn control_o_shows_a_call_in_full_while_it_runs_and_later() {
     window.shows(&["command: seq 1 100;", "(it is running)\n1\n2\n", "q closes"]);
     window.press("G");
     window.shows(&["\n99\n100\n"]);
-    // The turn continues behind the pager, and may end there.
+    // The turn continues while the pager is open, and may end there.
     std::fs::write(home.path().join("go"), "").expect("written");
     server.wait_for_requests(2);
     window.press("q");

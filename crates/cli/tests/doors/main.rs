@@ -170,7 +170,7 @@ impl Scene {
         command
     }
 
-    /// What the model was last asked, as far as it shows the decision.
+    /// The last request to the model, reduced to what shows the decision.
     fn answered(&self) -> Decided {
         let requests = self.model.requests();
         let asked = requests.iter().rev().find(|asked| asked.text.contains("what now?"));

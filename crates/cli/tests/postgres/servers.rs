@@ -225,7 +225,7 @@ fn a_server_that_slept_through_its_lease_is_refused_when_it_wakes() {
     });
 }
 
-/// Whichever server is asked first, a file has one conversation.
+/// A file has one conversation, regardless of which server is asked first.
 #[test]
 fn a_file_that_two_servers_are_asked_about_at_once_gets_one_session() {
     const FILES: usize = 30;

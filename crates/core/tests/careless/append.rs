@@ -200,7 +200,7 @@ impl Opened {
         Ok(entries.iter().any(|new| log.iter().any(|old| old.id == new.id)))
     }
 
-    /// Appends with whatever fence it takes.
+    /// Appends with any fence that is accepted.
     fn append_unfenced(
         &self,
         owner: &Owner,

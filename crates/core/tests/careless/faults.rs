@@ -35,7 +35,7 @@ pub(crate) enum Fault {
     NumbersNames,
     /// Each process keeps the headers it has used, and counts on being alone.
     CachesHeaders,
-    /// Counts taken from the rows, whatever their role.
+    /// Counts taken from the rows, regardless of their role.
     CountsSystemMessages,
     /// A read gives one page and no more, as clients of databases like to do.
     ReadsOnePage,
@@ -57,11 +57,11 @@ pub(crate) enum Fault {
     IgnoresTheLease,
     /// Seconds taken for milliseconds: a lease ends a thousand times too late.
     MistakesTheUnit,
-    /// A lease is given back by whoever says so.
+    /// Anyone can release a lease.
     LetsAnyoneGiveBack,
     /// The fence goes along with an append, and nothing compares it.
     ForgetsTheFence,
-    /// Blobs are found by their hash alone, whoever they belong to.
+    /// Blobs are found by their hash alone, regardless of their session.
     SharesBlobs,
     /// Blobs stay when their session goes, and belong to the next one of its id.
     LeavesBlobsBehind,
@@ -69,7 +69,7 @@ pub(crate) enum Fault {
     CountsCopies,
     /// A lease is taken in a transaction of its own, before the append that asks for it.
     LeasesInTwoSteps,
-    /// An append that takes the lease takes it from whoever has it, and the place as well.
+    /// An append takes the lease from its holder, and the position as well.
     TakesFromAnyone,
     /// A lease that is to be given back with an append runs out by itself.
     KeepsTheLease,
@@ -112,7 +112,7 @@ pub(crate) enum Fault {
     ListsWithoutKeys,
     /// The first page is filtered, not the list, and a page that is not full is taken for the last.
     FiltersThePage,
-    /// A trigger that sets the time of the last change, whatever the change.
+    /// A trigger that sets the time of the last change, for any change.
     TouchesOnUpdate,
     /// A header is one value, read and written again as a whole.
     RewritesHeaders,

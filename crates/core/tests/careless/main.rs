@@ -1,7 +1,7 @@
 //! A store that is careless in one way at a time, and the suite that must notice.
 //!
 //! Each [`Fault`](faults::Fault) is a mistake that real stores have been shipped with. Below it is
-//! the reference store, so whatever fails is the fault's doing and nobody else's.
+//! the reference store, so any failure is caused by the fault.
 //!
 //! This is a test binary of its own, because it silences the panics of the whole process.
 

@@ -110,7 +110,7 @@ impl Upkeep for Opened {
 }
 
 impl Opened {
-    /// Everything an owner has, whatever became of its session, that passes a test.
+    /// All entries of an owner that pass a test, regardless of the state of their session.
     fn read_all(
         &self,
         owner: &Owner,

@@ -342,7 +342,7 @@ impl Store for Opened {
 }
 
 impl Opened {
-    /// Takes the lease, whoever has it now.
+    /// Takes the lease from its current holder.
     pub(super) fn seize_lease(
         &self,
         o: &Owner,

@@ -18,7 +18,7 @@ pub(crate) struct Dice {
     calls: u64,
 }
 
-/// Puts a message behind a log.
+/// Appends a message to a log.
 pub(crate) fn push(entries: &mut Vec<Entry>, message: Message) {
     push_body(entries, Body::Message(message));
 }
@@ -223,7 +223,7 @@ impl Dice {
             blocks.push(self.odd_block());
         }
         if self.one_in(8) {
-            // Anthropic's form: results inside a user message, with text behind them.
+            // Anthropic's form: results inside a user message, with text after them.
             blocks.insert(0, self.result(entries));
         }
         push(entries, Message::new(Role::User, blocks));

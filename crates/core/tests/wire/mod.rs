@@ -87,7 +87,7 @@ pub(crate) fn anthropic(context: &Context) -> Value {
     request
 }
 
-/// Results of one round, and what the user says behind them, are one message of the user.
+/// Results of one round, and what the user says after them, are one message of the user.
 fn push_user(messages: &mut Vec<Value>, mut blocks: Value) {
     match messages.last_mut() {
         Some(last) if last["role"] == "user" => {

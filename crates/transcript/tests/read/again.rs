@@ -1,5 +1,5 @@
-//! Files that are imported again after they changed: whatever became of the file, there is one
-//! session, with everything in it that was ever in the file, once.
+//! Files that are imported again after they changed: there is always one session, with everything
+//! that was ever in the file, once.
 
 use std::ops::Range;
 use std::path::Path;

@@ -179,7 +179,7 @@ fn what_a_compaction_of_pi_kept_is_in_the_context_after_it() {
         heap.after_the_clear(0),
         ["user: all of it", "assistant: kept too", "user: on", "assistant: ok"]
     );
-    // The first versions tell its place.
+    // The first versions give its position.
     let list = [
         r#"{"type":"session","id":"d","cwd":"/w"}"#,
         r#"{"type":"message","timestamp":"2026-01-01T10:00:00Z","message":{"role":"user","content":"old"}}"#,

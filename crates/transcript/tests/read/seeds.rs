@@ -195,7 +195,7 @@ fn a_date_that_is_that_of_the_last_save_moves_nothing_to_another_day() {
     let expected = ["2025-12-30T19:21:53Z", "2025-12-30T19:22:01Z", "2025-12-30T19:40:00Z"];
     assert_eq!(times(saved(SALLY, "2025-12-30T11:52:10.5", &day, "")), expected);
     assert_eq!(times(saved(&format!("{SALLY}_2"), "2025-12-30T11:52:10", &day, "")), expected);
-    // The id says nothing of the time; the date is close behind the queries.
+    // The id says nothing of the time; the date is shortly after the queries.
     let expected = ["2025-12-30T19:22:01Z", "2025-12-30T19:22:01Z", "2025-12-30T19:40:00Z"];
     assert_eq!(times(saved("session_3", "2025-12-30T11:52:10", &day, "")), expected);
     let night = [("23:50:00", "one"), ("00:05:00", "two")];

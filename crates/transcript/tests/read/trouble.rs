@@ -76,7 +76,7 @@ fn no_reader_stumbles_over_any_file_cut_off_at_any_byte() {
     for (_, text) in SAMPLES {
         for end in 0..text.len() {
             let path = written(folder.path(), "cut", &text.as_bytes()[..end]);
-            // Whatever it is taken for, each reader must survive it and account for it.
+            // Each reader must survive it and account for it, whichever format it is recognised as.
             let seen = recognise(&path).ok().flatten();
             let formats = [Format::ClaudeCode, Format::Codex, Format::Gemini, Format::Magent];
             for format in seen.into_iter().chain(formats) {

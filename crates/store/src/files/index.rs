@@ -9,9 +9,9 @@ use std::path::Path;
 use rethread_core::store::Result;
 
 use super::disk::{OrStoreError, changed};
-use super::fold::ACTION;
 use super::mirror::{Pass, Reach};
 use super::visible;
+use super::write_files::ACTION;
 
 /// The largest index that is read: fifty sessions need a fiftieth of a megabyte.
 const INDEX_BYTES_MAX: u64 = 64 << 20;

@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::disk::{Disk, OrStoreError, names, sum};
-use super::look::IMPORTED;
+use super::import_edits::IMPORTED;
 use super::mirror::{Way, made_of};
 use super::repair::{read_own, rebuilt};
 use super::visible::{ACTIVE, ID, METADATA, NAME, SUMMARY, set_called, stem_of};

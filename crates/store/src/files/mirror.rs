@@ -17,7 +17,7 @@ use rethread_core::store::Result;
 use rethread_core::{Header, Owner, SessionId, StoreError, World};
 
 use super::disk::{self, Disk, OrStoreError, Scratch, changed, is_draft, names};
-use super::look::Skipped;
+use super::import_edits::Skipped;
 use super::visible::{active_at, stem_of};
 use super::{FilesLimit, migrate};
 use crate::progress::ProgressSink;

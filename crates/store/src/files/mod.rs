@@ -3,26 +3,26 @@
 //! Users see one `<name>.json` for each session, `index.json` and `last_session`. The sessions
 //! themselves are in a database in `.rethread/`, a [`SqliteStore`] that does everything a store has
 //! to do. This module is the mirror between the two. Appends and reads go to the database only; a
-//! background thread updates the files soon after, and closing the store does so too ([`fold`]). If
-//! a crash prevents that, the files are updated when the directory is opened next. Changes by other
-//! programs are imported when they are noticed ([`look`]).
+//! background thread updates the files soon after, and closing the store does so too
+//! ([`write_files`]). If a crash prevents that, the files are updated when the directory is opened
+//! next. Changes by other programs are imported when they are noticed ([`import_edits`]).
 //!
 //! The files belong to the user of this machine, owner `local`. Sessions of other owners are in the
 //! same database, and have no files.
 
 mod compare;
 mod disk;
+#[cfg(test)]
+mod edit_race_tests;
 #[cfg(all(test, unix))]
 mod faults;
-mod fold;
+mod import_edits;
 mod index;
-mod look;
-#[cfg(test)]
-mod meddling;
 mod migrate;
 mod mirror;
 mod repair;
 mod visible;
+mod write_files;
 
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -15,7 +15,7 @@ use rethread_core::store::{Finding, FindingState, Result, Upkeep};
 use rethread_core::{Body, Entry, Header, NewEntry, Owner, Raw, SessionId, StoreError, World};
 
 use super::disk::{Disk, OrStoreError, Real, names};
-use super::look::entries_of;
+use super::import_edits::entries_of;
 use super::mirror::{BUSY, DATABASE, Held, Mirror, Pass, Reach, busy};
 use super::visible::{self, Visible, likeness};
 use crate::sqlite::{Mirrored, SqliteStore};

@@ -17,7 +17,7 @@ use rethread_core::{
 };
 
 use super::disk::{self, OrStoreError, Sig, changed};
-use super::look::numbered;
+use super::import_edits::numbered;
 use super::mirror::{Mirror, Pass, Reach, made_of};
 use super::visible::{self, active_at, stem_of};
 use crate::sqlite::{Mirrored, Shown, SqliteStore};

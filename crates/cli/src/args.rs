@@ -42,7 +42,7 @@ const EXAMPLES: &str = "Examples:
 #[command(name = "rethread", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: ChatFlags,
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 /// Flags of the chat.
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Chat")]
-pub(crate) struct Talk {
+pub(crate) struct ChatFlags {
     /// Continue where this folder's last chat ended
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "name"])]
     pub(crate) continue_last: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Talk {
     pub(crate) plain: bool,
 }
 
-impl Talk {
+impl ChatFlags {
     /// The first flag of the chat that was given: these are not allowed with a command.
     pub(crate) fn typed(&self) -> Option<&'static str> {
         [

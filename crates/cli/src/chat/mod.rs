@@ -74,7 +74,7 @@ use rethread_core::{Incoming, Key, Name, SessionId, StoreError, sessions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::Talk;
+use crate::args::ChatFlags;
 use crate::commands::{Cli, Done};
 use crate::errors::{self, Error};
 use crate::hosting::{Answering, runtime};
@@ -212,7 +212,7 @@ impl Leaving {
 }
 
 /// Opens the chat, or asks once.
-pub(crate) fn run(cli: Cli, talk: Talk) -> Done {
+pub(crate) fn run(cli: Cli, talk: ChatFlags) -> Done {
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let mut chat = Chat::open(cli, &talk)?;
@@ -227,7 +227,7 @@ pub(crate) fn run(cli: Cli, talk: Talk) -> Done {
 }
 
 impl Chat {
-    fn open(mut cli: Cli, talk: &Talk) -> Result<Chat, Error> {
+    fn open(mut cli: Cli, talk: &ChatFlags) -> Result<Chat, Error> {
         let keeps = cli.config.is_on("session.auto_save");
         if !keeps {
             cli.forget_everything();
@@ -310,7 +310,7 @@ impl Chat {
     }
 
     /// Lines in, turns out, until the user leaves.
-    async fn talk(&mut self, talk: &Talk) -> Done {
+    async fn talk(&mut self, talk: &ChatFlags) -> Done {
         if !self.greet(talk).await? {
             self.input.give_back_terminal();
             return Ok(ExitCode::SUCCESS);
@@ -382,7 +382,7 @@ impl Chat {
     }
 
     /// The opening lines. False if a session was to be picked and none was.
-    async fn greet(&mut self, talk: &Talk) -> Result<bool, Error> {
+    async fn greet(&mut self, talk: &ChatFlags) -> Result<bool, Error> {
         let responder = &self.runner.responder;
         self.voice.notice(format_args!(
             "\x1b[1mrethread\x1b[0m · agent {}{} · {} · type `help` for commands",
@@ -414,7 +414,7 @@ impl Chat {
     }
 
     /// Shows the session the chat begins in.
-    async fn greet_session(&mut self, talk: &Talk) -> Result<(), Error> {
+    async fn greet_session(&mut self, talk: &ChatFlags) -> Result<(), Error> {
         match self.session {
             Some(id) => {
                 let thread = self.handle.sessions().thread(id)?;

@@ -11,14 +11,14 @@ use serde_json::json;
 use super::input::Line;
 use super::say::Look;
 use super::{ANY_MESSAGE_CONTINUES, Chat, TERMINAL_LINE};
-use crate::args::Talk;
+use crate::args::ChatFlags;
 use crate::commands::Done;
 use crate::errors::Error;
 use crate::out::{clean, line, note};
 
 impl Chat {
     /// Asks once and prints the answer.
-    pub(super) async fn ask_once(&mut self, talk: &Talk, prompt: &str) -> Done {
+    pub(super) async fn ask_once(&mut self, talk: &ChatFlags, prompt: &str) -> Done {
         // Only the answer is printed; everything else goes to standard error.
         self.voice.typed = false;
         self.voice.shown = false;

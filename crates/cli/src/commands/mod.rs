@@ -34,7 +34,7 @@ use rethread_core::{Backend, Key, MemoryStore, Owner, SessionId, Sessions};
 use rethread_store::System;
 use store::Missing;
 
-use crate::args::{Args, Command, Global, Talk};
+use crate::args::{Args, ChatFlags, Command, Global};
 use crate::config::Config;
 use crate::errors::{self, Error};
 
@@ -71,7 +71,7 @@ pub(crate) fn run(args: Args) -> Done {
         Command::Compact(args) => compact::run(&Cli::new(global, missing)?, &args),
         Command::Resume(args) => {
             let crate::args::Resume { sel, agent, model } = args;
-            let talk = Talk { resume: Some(sel), agent, model, ..Talk::default() };
+            let talk = ChatFlags { resume: Some(sel), agent, model, ..ChatFlags::default() };
             crate::chat::run(Cli::new(global, missing)?, talk)
         }
         Command::Config => config::run(&global),

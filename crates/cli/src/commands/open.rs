@@ -12,14 +12,14 @@ use rethread_render::terminal::Style;
 use serde_json::json;
 
 use super::{Cli, Done, list};
-use crate::args::{List, Open, Talk};
+use crate::args::{ChatFlags, List, Open};
 use crate::last_turns::{self, LastTurns, Shape};
 use crate::out::{clean, columns, line, plural};
 
 pub(crate) fn run(cli: Cli, args: Open) -> Done {
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if is_terminal && !cli.global.json && args.key.is_none() {
-        let talk = Talk { open: Some(args.sel), ..Talk::default() };
+        let talk = ChatFlags { open: Some(args.sel), ..ChatFlags::default() };
         return crate::chat::run(cli, talk);
     }
     match &args.sel {

@@ -75,9 +75,9 @@ pub fn is_file_name(readable_id: &str) -> bool {
 /// How often each id was created in the current second, so that sessions started in the same second
 /// do not try each other's ids first.
 #[derive(Debug, Default)]
-pub(crate) struct Ties(Mutex<HashMap<(Owner, String), u32>>);
+pub(crate) struct IdCounters(Mutex<HashMap<(Owner, String), u32>>);
 
-impl Ties {
+impl IdCounters {
     /// Ids of earlier seconds that are remembered.
     const REMEMBERED: usize = 1_000;
 
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn ids_of_one_second_are_numbered() {
-        let ties = Ties::default();
-        let next = |id: &str| ties.next(&Owner::local(), id);
+        let id_counters = IdCounters::default();
+        let next = |id: &str| id_counters.next(&Owner::local(), id);
         assert_eq!([next("a"), next("a"), next("b"), next("a")], ["a", "a_2", "b", "a_3"]);
     }
 }

@@ -3,7 +3,6 @@
 //! Each interface (terminal, HTTP, chat bot, editor) calls these and adds nothing of its own. Verbs
 //! that need a model are not here.
 
-mod around;
 mod blobs;
 mod copy;
 mod economy;
@@ -15,6 +14,7 @@ mod names_in_use;
 mod naming;
 mod restore;
 mod select;
+mod skip_damage;
 mod stats;
 mod survey;
 mod thread;
@@ -48,7 +48,7 @@ use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
 use crate::parallel;
-use crate::readable_id::{self, Ties};
+use crate::readable_id::{self, IdCounters};
 use crate::search::{Hit, Query};
 use crate::session::{ExtraFields, Header, Parent, Profile, Session, SessionKind};
 use crate::store::{At, Backend, Bind, Change, Finding, OnAppended, StoreError};
@@ -198,14 +198,14 @@ pub struct Sessions {
     store: Arc<dyn Backend>,
     owner: Owner,
     world: Arc<dyn World>,
-    ties: Arc<Ties>,
+    id_counters: Arc<IdCounters>,
     sweeps: Arc<Sweeps>,
 }
 
 impl Sessions {
     /// The sessions of `owner` in a store.
     pub fn new(store: Arc<dyn Backend>, owner: Owner, world: Arc<dyn World>) -> Sessions {
-        Sessions { store, owner, world, ties: Arc::default(), sweeps: Arc::default() }
+        Sessions { store, owner, world, id_counters: Arc::default(), sweeps: Arc::default() }
     }
 
     /// The sessions of another owner in the same store. The caller decides who may access them.
@@ -415,7 +415,7 @@ impl Sessions {
         let Header { profile, source, .. } = header;
         let by = profile.agent.as_deref().or(source.as_deref()).unwrap_or_default();
         let at = header.created_at.to_zoned(self.world.zone()).datetime();
-        self.ties.next(&self.owner, &readable_id::made_of(by, at))
+        self.id_counters.next(&self.owner, &readable_id::made_of(by, at))
     }
 
     /// A new entry with the current time and a new id.

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map and a set keyed by such hashes.
-pub(super) type NumberMap<T> = HashMap<u64, T, BuildHasherDefault<AsItIs>>;
-pub(super) type NumberSet = HashSet<u64, BuildHasherDefault<AsItIs>>;
+pub(super) type NumberMap<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
+pub(super) type NumberSet = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
 
 const FACTORS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
 
@@ -34,9 +34,9 @@ fn mix(a: u64, b: u64) -> u64 {
 
 /// The hasher for maps whose keys are already hashes.
 #[derive(Default)]
-pub(super) struct AsItIs(u64);
+pub(super) struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

@@ -28,7 +28,7 @@ use serde_json::value::RawValue;
 
 use super::disk::{Disk, OrStoreError, names, sum};
 use super::import_edits::IMPORTED;
-use super::mirror::{Way, made_of};
+use super::mirror::{OpenOptions, made_of};
 use super::repair::{read_own, rebuilt};
 use super::visible::{ACTIVE, ID, METADATA, NAME, SUMMARY, set_called, stem_of};
 use crate::progress::Progress;
@@ -220,7 +220,7 @@ impl Old {
     }
 
     /// Migrates one session, and returns the state of its file.
-    fn carry(&self, way: &Way, db: &SqliteStore, record: &Record) -> Result<Option<Shown>> {
+    fn carry(&self, way: &OpenOptions, db: &SqliteStore, record: &Record) -> Result<Option<Shown>> {
         let (id, mut header) = (record.header.id, self.header(record));
         let (stem, archived) = match &record.pending {
             Some(Pending::Move { stem, archived } | Pending::Trash { stem, archived }) => {
@@ -351,7 +351,7 @@ fn unplaced(Entry { id, at, body, measure, .. }: Entry) -> NewEntry {
 }
 
 /// Creates the database of an old directory; does nothing for others.
-pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
+pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result<()> {
     let ours = root.join(".rethread");
     if !ours.join("state").exists() && names(&ours.join("logs")).is_empty() {
         return Ok(());

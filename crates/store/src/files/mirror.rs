@@ -43,7 +43,7 @@ const SHARE: u32 = 20;
 pub(super) const DATABASE: &str = "sessions.db";
 
 /// The options for opening a directory.
-pub(super) struct Way {
+pub(super) struct OpenOptions {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) limit: FilesLimit,
     pub(super) world: Arc<dyn World>,
@@ -68,7 +68,7 @@ pub(super) struct Mirror {
     pub(super) root: PathBuf,
     /// The folder of our own files.
     pub(super) ours: PathBuf,
-    pub(super) way: Way,
+    pub(super) way: OpenOptions,
     pub(super) reach: Reach,
     lock: Option<File>,
     seen: Mutex<Seen>,
@@ -122,7 +122,7 @@ pub(super) struct Pass<'a> {
 
 impl Mirror {
     /// Opens a directory, and creates it if it does not exist.
-    pub(super) fn open(way: Way, path: &Path) -> Result<Mirror> {
+    pub(super) fn open(way: OpenOptions, path: &Path) -> Result<Mirror> {
         const ACTION: &str = "open the directory";
         let no_store = || StoreError::NotAStore { place: path.display().to_string() };
         if path.exists() && !path.is_dir() {

@@ -43,7 +43,7 @@ use rethread_core::{
 };
 
 use disk::{Disk, Real};
-use mirror::{BUSY, Mirror, Way};
+use mirror::{BUSY, Mirror, OpenOptions};
 pub(crate) use repair::set_damaged_aside;
 
 use crate::progress::ProgressSink;
@@ -117,7 +117,7 @@ impl FilesStore {
         world: Arc<dyn World>,
         tell: Option<&ProgressSink>,
     ) -> Result<FilesStore> {
-        let way = Way { disk, limit, world, tell: tell.cloned() };
+        let way = OpenOptions { disk, limit, world, tell: tell.cloned() };
         Ok(FilesStore { mirror: Arc::new(Mirror::open(way, path)?), thread: None })
     }
 

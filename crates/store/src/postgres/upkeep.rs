@@ -28,7 +28,7 @@ fn repairable(repair: bool) -> FindingState {
 }
 
 /// The result of checking a log.
-pub(super) struct Walked {
+pub(super) struct CheckedLog {
     pub(super) log: LogCheck,
     last_at: Option<i64>,
     /// For the entries that should be in the search index: how many are missing.
@@ -100,7 +100,7 @@ impl Db {
         id: SessionId,
         repair: bool,
     ) -> Result<Vec<Finding>> {
-        let Walked { log, last_at, searchable } = self.walk(owner, id)?;
+        let CheckedLog { log, last_at, searchable } = self.walk(owner, id)?;
         let LogCheck { mut audit, first_message, spent, named, .. } = log;
         if let Some(spent) = spent
             && self.get(owner, id)?.usage != spent.models
@@ -141,7 +141,7 @@ impl Db {
         Ok(audit.findings())
     }
 
-    pub(super) fn walk(&self, owner: &Owner, id: SessionId) -> Result<Walked> {
+    pub(super) fn walk(&self, owner: &Owner, id: SessionId) -> Result<CheckedLog> {
         let (name, session) = (owner.as_str(), id.0);
         let mut log = LogCheck::new(id);
         let (mut last_at, mut texts) = (None, Vec::new());
@@ -181,7 +181,7 @@ impl Db {
             }
             from = to;
             if from >= end {
-                return Ok(Walked { log, last_at, searchable: texts });
+                return Ok(CheckedLog { log, last_at, searchable: texts });
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn repairable(repair: bool) -> FindingState {
 
 /// The columns of a session that repeat its header and its log.
 #[derive(PartialEq)]
-struct Says {
+struct ListColumns {
     name: String,
     first_message: String,
     archived: bool,
@@ -365,7 +365,7 @@ impl Db {
                        <= {FOLDED}, trashed FROM sessions WHERE n = ?1"
             );
             let read = snapshot.query_row(&sql, [row.n], |row| {
-                let says = Says {
+                let says = ListColumns {
                     name: row.get(0)?,
                     first_message: row.get(1)?,
                     archived: row.get(2)?,
@@ -380,7 +380,7 @@ impl Db {
             });
             read.or_store_error(self.place(), WHAT)
         })?;
-        let expected = Says {
+        let expected = ListColumns {
             name: header.name.folded().to_owned(),
             first_message: first_message.to_owned(),
             archived: header.archived,

@@ -23,7 +23,7 @@ pub const LOST: &str = "lost";
 
 /// A part of a log, and the errors of its unreadable entries.
 #[derive(Default)]
-pub(super) struct Around {
+pub(super) struct DamagedRange {
     pub(super) entries: Vec<Entry>,
     pub(super) damage: Vec<(u64, String)>,
 }
@@ -41,8 +41,8 @@ impl Sessions {
         id: SessionId,
         range: Range<u64>,
         after: Tally,
-    ) -> Result<Around> {
-        let mut read = Around::default();
+    ) -> Result<DamagedRange> {
+        let mut read = DamagedRange::default();
         let mut next = range.start;
         while next < range.end {
             match self.read(id, next..range.end) {
@@ -72,7 +72,7 @@ impl Sessions {
     }
 }
 
-impl Around {
+impl DamagedRange {
     /// Gives the placeholders the tally that the next readable entry has before it.
     fn count(&mut self, mut after: Tally) {
         let mut damage = self.damage.iter().rev().peekable();

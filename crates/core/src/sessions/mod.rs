@@ -20,7 +20,6 @@ mod survey;
 mod thread;
 mod trash;
 
-pub use around::LOST;
 pub use copy::Copied;
 pub use economy::{Charged, Economy, Sent};
 pub use entries::Entries;
@@ -29,6 +28,7 @@ pub use lineage::{Fork, Undone};
 pub use names_in_use::names_in_use;
 pub use restore::{carried, is_end_of_turn};
 pub use select::SelectError;
+pub use skip_damage::LOST;
 pub use stats::{RUNNING_TOTAL, Stats, ThinnedStats, ToolStats};
 pub use survey::{Group, GroupBy, Survey, Surveyed, Totals};
 pub use thread::Thread;

@@ -98,7 +98,7 @@ pub(super) const NO_TOOLS: &str =
 pub(super) const NO_WORDS: &str = "I found no word to search for in this. Name what you want to know \
     about, such as a file, a setting or a topic.";
 
-pub(super) const NOTHING_BEFORE: &str = "There is no earlier question that I could say more about.";
+pub(super) const NOTHING_BEFORE: &str = "There is no question yet that I could say more about.";
 
 pub(super) fn no_file(path: &str) -> String {
     format!(

@@ -22,9 +22,11 @@ pub(super) struct Row {
     pub(super) plus_all: f64,
     pub(super) plus_all_spread: (f64, f64),
     pub(super) recall: f64,
+    pub(super) recall_spread: (f64, f64),
     pub(super) line_recall: f64,
     pub(super) edit: f64,
     pub(super) edl: f64,
+    pub(super) edl_spread: (f64, f64),
     pub(super) breaks: usize,
     pub(super) breaks_in_turn: usize,
     pub(super) rewritten: f64,
@@ -46,6 +48,10 @@ struct Sums {
     full: f64,
     cost: f64,
     all: f64,
+    names: f64,
+    names_seen: f64,
+    edits: f64,
+    edits_seen: f64,
 }
 
 impl Row {
@@ -65,6 +71,10 @@ impl Row {
                 full: whole.iter().map(|s| s.cost).sum(),
                 cost: scored.iter().map(|s| s.cost).sum(),
                 all: scored.iter().map(|s| s.cost + s.refetch_edits + s.refetch_names).sum(),
+                names: scored.iter().map(|s| f64::from(s.names)).sum(),
+                names_seen: scored.iter().map(|s| f64::from(s.names_seen)).sum(),
+                edits: scored.iter().map(|s| f64::from(s.edits)).sum(),
+                edits_seen: scored.iter().map(|s| f64::from(s.edits_seen)).sum(),
             })
             .collect();
         Row {
@@ -79,14 +89,16 @@ impl Row {
             }),
             saved: std::array::from_fn(|at| share(calls().map(|s| s.saved[at]).sum(), full)),
             cost: share(cost, full),
-            cost_spread: spread(&sums, |sums| sums.cost),
+            cost_spread: spread(&sums, |sums| (sums.cost, sums.full)),
             plus_edit: share(cost + again, full),
             plus_all: share(cost + again + names, full),
-            plus_all_spread: spread(&sums, |sums| sums.all),
+            plus_all_spread: spread(&sums, |sums| (sums.all, sums.full)),
             recall: share(sum(|s| s.names_seen.into()), names_needed),
+            recall_spread: spread(&sums, |sums| (sums.names_seen, sums.names)),
             line_recall: share(sum(|s| s.lines_seen.into()), sum(|s| s.lines.into())),
             edit: share(sum(|s| s.edits_verbatim.into()), edits),
             edl: share(sum(|s| s.edits_seen.into()), edits),
+            edl_spread: spread(&sums, |sums| (sums.edits_seen, sums.edits)),
             breaks: calls().filter(|s| s.broke).count(),
             breaks_in_turn: calls().filter(|s| s.broke_in_turn).count(),
             rewritten: sum(|s| s.rewritten),
@@ -95,20 +107,23 @@ impl Row {
     }
 }
 
-/// A share of the cost of everything, over bootstrap samples of sessions.
-fn spread(sums: &[Sums], of: fn(&Sums) -> f64) -> (f64, f64) {
+/// A share of something, both given for each session, over bootstrap samples of sessions.
+fn spread(sums: &[Sums], of: fn(&Sums) -> (f64, f64)) -> (f64, f64) {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut pick = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        sums[(state % sums.len() as u64) as usize]
+        of(&sums[(state % sums.len() as u64) as usize])
     };
     let mut shares: Vec<f64> = (0..SAMPLES)
         .map(|_| {
-            let sample: Vec<Sums> = (0..sums.len()).map(|_| pick()).collect();
-            let full: f64 = sample.iter().map(|sums| sums.full).sum();
-            100.0 * sample.iter().map(of).sum::<f64>() / full.max(1.0)
+            let (mut part, mut all) = (0.0, 0.0);
+            for _ in sums {
+                let (one, of) = pick();
+                (part, all) = (part + one, all + of);
+            }
+            if all > 0.0 { 100.0 * part / all } else { 100.0 }
         })
         .collect();
     shares.sort_by(f64::total_cmp);
@@ -125,7 +140,7 @@ pub(super) fn table(rows: &[Row]) -> String {
         let range = |(low, high): (f64, f64)| format!("{low:.0}–{high:.0}");
         writeln!(
             out,
-            "| {} | {:.1} ({}) | {:.1} | {:.1} ({}) | {:.2} | {:.1} | {:.1} | {:.1} | {} ({}) | {:.0}k | {:.0}k |",
+            "| {} | {:.1} ({}) | {:.1} | {:.1} ({}) | {:.2} ({}) | {:.1} | {:.1} | {:.1} ({}) | {} ({}) | {:.0}k | {:.0}k |",
             row.name,
             row.cost,
             range(row.cost_spread),
@@ -133,9 +148,11 @@ pub(super) fn table(rows: &[Row]) -> String {
             row.plus_all,
             range(row.plus_all_spread),
             row.recall,
+            range(row.recall_spread),
             row.line_recall,
             row.edit,
             row.edl,
+            range(row.edl_spread),
             row.breaks,
             row.breaks_in_turn,
             row.rewritten / 1e3,

@@ -86,6 +86,7 @@ pub(super) fn all() -> Vec<Rule> {
         rule("editor", Group::Ours, Policy::editor()),
         rule("emacs", Group::Ours, Policy::emacs()),
         rule("bot", Group::Ours, Policy::bot()),
+        rule("cli", Group::Ours, Policy::cli()),
         rule("cap 8,000", Group::Others, cap(8_000)),
         rule("cap 4,000", Group::Others, cap(4_000)),
         rule("stubs", Group::Others, Policy { stub_tools: true, ..everything() }),

@@ -269,3 +269,22 @@ fn an_agent_that_nobody_chooses_is_not_listed() {
     let said = home.run(&["agents"]);
     assert!(said.out.contains("build") && !said.out.contains("compaction"), "{said:?}");
 }
+
+#[test]
+fn another_programs_session_is_shown_with_its_name_and_its_id() {
+    let home = Home::new();
+    let folder = home.path().join("sessions");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let id = "2025-01-04-14-32-15-001-AbCd";
+    let text = serde_json::json!({
+        "metadata": {"id": id, "name": "Fix: Auth / JWT"},
+        "messages": [{"role": "user", "content": "how?"}],
+    });
+    std::fs::write(folder.join(format!("{id}.json")), text.to_string()).expect("written");
+    let run = |args: &[&str]| home.run(&[args, &["--store", "files:sessions"]].concat()).out;
+    assert!(run(&["list"]).contains("Fix: Auth / JWT"));
+    let shown = run(&["show", "Fix: Auth / JWT"]);
+    let heading: Vec<&str> = shown.lines().take(2).collect();
+    assert_eq!(heading[0], "Fix: Auth / JWT");
+    assert!(heading[1].ends_with(id), "{shown}");
+}

@@ -91,7 +91,8 @@ impl<'a> Conversation<'a> {
         }));
         facts.push(self.date(header.created_at));
         // Another program's id for it is what people know it by.
-        let id = self.session.readable_id.as_deref().filter(|_| self.session.shown_as.is_some());
+        let theirs = header.imported.as_deref() == Some("files");
+        let id = self.session.readable_id.as_deref().filter(|_| theirs);
         match id.filter(|id| *id != title) {
             Some(id) => facts.push(one_line(id)),
             None if self.session.shown_name() != title => {

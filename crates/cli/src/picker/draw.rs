@@ -5,7 +5,7 @@
 
 use rethread_render::terminal::{fit_line, line_width, wrap_line};
 
-use super::{Focus, Picker};
+use super::{Focus, Picker, PreviewSize};
 use crate::out::{count, one_line};
 
 /// Columns of a window from which the preview is next to the list.
@@ -13,6 +13,13 @@ const BESIDE_FROM_COLUMNS: usize = 120;
 
 /// The separator between the list and the preview.
 const BETWEEN: &str = " │ ";
+
+/// Rows of a preview before a turn: two that say what the session is or where words were found, a
+/// blank one, and how long ago the turn was.
+const PREVIEW_HEAD_ROWS: usize = 4;
+
+/// Lines of a turn in a preview.
+const PREVIEW_TURN_LINES_MAX: usize = 16;
 
 /// The keys while letters filter.
 const FILTER_KEYS: &str = "Enter continues it · Tab: keys (s starts from its summary) · Esc closes";
@@ -36,8 +43,20 @@ pub(super) struct Layout {
     pub(super) list_rows: usize,
     list_columns: usize,
     preview_rows: usize,
-    pub(super) preview_columns: usize,
+    preview_columns: usize,
     is_beside: bool,
+}
+
+impl Layout {
+    /// How much a preview has room for: one turn with its question and the end of its answer is
+    /// always visible below what the session is.
+    pub(super) fn preview_size(&self) -> PreviewSize {
+        let turn_lines = self.preview_rows.saturating_sub(PREVIEW_HEAD_ROWS);
+        PreviewSize {
+            columns: self.preview_columns,
+            turn_lines: turn_lines.min(PREVIEW_TURN_LINES_MAX),
+        }
+    }
 }
 
 impl Picker {
@@ -111,7 +130,15 @@ impl Picker {
             (Some(chain), _) => format!("chain of {} ", chain.len()),
             (None, true) => format!("{}{more} sessions ", count(listed)),
             (None, false) => {
-                format!("{searching}{} of {}{more} ", count(self.shown.len() as u64), count(listed))
+                let is_listed = |at: &&usize| self.rows[**at].is_listed;
+                let fitting = self.shown.iter().filter(is_listed).count();
+                // Archived and continued sessions are found, and are not in the list.
+                let others = match self.shown.len() - fitting {
+                    0 => String::new(),
+                    others => format!(" + {} more", count(others as u64)),
+                };
+                let fitting = count(fitting as u64);
+                format!("{searching}{fitting} of {}{more}{others} ", count(listed))
             }
         };
         let label = "Filter: ";
@@ -172,7 +199,10 @@ impl Picker {
         };
         // The session, and then the end of its conversation.
         let head = preview.iter().position(String::is_empty).map_or(0, |at| at + 1);
-        lines.extend_from_slice(&preview[..head]);
+        // Where words were found is said in place of the folder, which the list shows too.
+        let is_found = !lines.is_empty();
+        let head_lines = preview[..head].iter().enumerate();
+        lines.extend(head_lines.filter(|(at, _)| !is_found || *at != 1).map(|(_, it)| it.clone()));
         let said = &preview[head..];
         let room = height.saturating_sub(lines.len());
         let first = lines.len();

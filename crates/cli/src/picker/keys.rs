@@ -163,7 +163,11 @@ impl Picker {
     /// Edits the typed text: the new name, or the filter.
     fn edit(&mut self, change: impl FnOnce(&mut String)) {
         match &mut self.focus {
-            Focus::Name(name) => change(name),
+            Focus::Name(name) => {
+                change(name);
+                // What was wrong with it was about the name before.
+                self.note.clear();
+            }
             Focus::Filter | Focus::Keys => {
                 let before = self.filter.clone();
                 change(&mut self.filter);

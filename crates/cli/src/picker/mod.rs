@@ -14,6 +14,7 @@ mod keys;
 mod row;
 mod tasks;
 
+use tasks::PreviewSize;
 pub(crate) use tasks::{Task, TaskResult, run};
 
 use std::collections::HashMap;
@@ -101,7 +102,7 @@ pub(crate) struct Picker {
     focus: Focus,
     previews: HashMap<SessionId, Vec<String>>,
     previewing: Option<SessionId>,
-    preview_columns: usize,
+    preview_size: PreviewSize,
     tasks: Vec<Task>,
     /// What `u` undoes: the last archive or delete.
     undo: Option<(SessionId, Verb)>,
@@ -143,7 +144,7 @@ impl Picker {
             focus: Focus::Filter,
             previews: HashMap::new(),
             previewing: None,
-            preview_columns: 0,
+            preview_size: PreviewSize::default(),
             tasks: vec![Task::List(None)],
             undo: None,
             note: String::new(),
@@ -153,7 +154,7 @@ impl Picker {
             home,
             now,
         };
-        picker.preview_columns = picker.layout().preview_columns;
+        picker.preview_size = picker.layout().preview_size();
         picker
     }
 
@@ -165,9 +166,9 @@ impl Picker {
     /// The window was resized.
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) {
         self.size = (columns, rows);
-        let preview_columns = self.layout().preview_columns;
-        if preview_columns != self.preview_columns {
-            self.preview_columns = preview_columns;
+        let preview_size = self.layout().preview_size();
+        if preview_size != self.preview_size {
+            self.preview_size = preview_size;
             self.previews.clear();
         }
         self.want_preview();
@@ -206,9 +207,9 @@ impl Picker {
                 }
                 self.want_search();
             }
-            TaskResult::Preview { id, columns, lines } => {
+            TaskResult::Preview { id, size, lines } => {
                 self.previewing = None;
-                if columns == self.preview_columns {
+                if size == self.preview_size {
                     if self.previews.len() == PREVIEWS_MAX {
                         self.previews.clear();
                     }
@@ -376,7 +377,7 @@ impl Picker {
         let Some(id) = self.selected_id() else { return };
         if self.previewing.is_none() && !self.previews.contains_key(&id) {
             self.previewing = Some(id);
-            self.tasks.push(Task::Preview { id, columns: self.preview_columns });
+            self.tasks.push(Task::Preview { id, size: self.preview_size });
         }
     }
 

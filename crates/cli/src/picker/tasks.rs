@@ -20,9 +20,8 @@ const PAGE_ROWS: usize = 1_000;
 /// Hits that are read for sessions: beyond that, people type another word.
 const HITS_MAX: usize = 500;
 
-/// Turns in a preview, and lines of each of them.
+/// Turns in a preview.
 const PREVIEW_TURNS: usize = 2;
-const PREVIEW_TURN_LINES: usize = 16;
 
 /// Members of a chain that are read, from the newest on.
 const CHAIN_MAX: usize = 100;
@@ -34,10 +33,18 @@ pub(crate) enum Task {
     List(Option<Cursor>),
     /// The sessions that contain this text; its last word may be incomplete.
     Search(String),
-    /// The last turns of a session, in this many columns.
-    Preview { id: SessionId, columns: usize },
+    /// The last turns of a session.
+    Preview { id: SessionId, size: PreviewSize },
     /// The sessions this one continues or was forked from.
     Chain(SessionId),
+}
+
+/// How much of a session a preview has room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PreviewSize {
+    pub(crate) columns: usize,
+    /// Lines of one turn; the middle of a longer one is left out.
+    pub(crate) turn_lines: usize,
 }
 
 /// The result of a task.
@@ -53,7 +60,7 @@ pub(crate) enum TaskResult {
     },
     Preview {
         id: SessionId,
-        columns: usize,
+        size: PreviewSize,
         lines: Vec<String>,
     },
     Chain {
@@ -74,7 +81,7 @@ pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp)
             .list(&Sessions::default_filter(), *after, PAGE_ROWS)
             .map(|page| TaskResult::List { sessions: page.sessions, next: page.next }),
         Task::Search(query) => search(sessions, query),
-        Task::Preview { id, columns } => preview(sessions, *id, *columns, style, now),
+        Task::Preview { id, size } => preview(sessions, *id, *size, style, now),
         Task::Chain(id) => chain(sessions, *id),
     };
     found.unwrap_or_else(|error| TaskResult::Failed { task, what: error.to_string() })
@@ -108,13 +115,13 @@ fn search(sessions: &Sessions, query: &str) -> sessions::Result<TaskResult> {
 fn preview(
     sessions: &Sessions,
     id: SessionId,
-    columns: usize,
+    size: PreviewSize,
     style: Style,
     now: Timestamp,
 ) -> sessions::Result<TaskResult> {
     let session = sessions.get(id)?;
-    let style = Style { width: columns, ..style };
-    let shape = Shape { style: &style, now, turn_lines: PREVIEW_TURN_LINES };
+    let style = Style { width: size.columns, ..style };
+    let shape = Shape { style: &style, now, turn_lines: size.turn_lines };
     let last = LastTurns::read(sessions, &session, PREVIEW_TURNS)?;
     let mut lines = head(&session, &style);
     lines.push(String::new());
@@ -122,7 +129,7 @@ fn preview(
     if last.is_empty() {
         lines.push("(no messages since it was cleared or started)".into());
     }
-    Ok(TaskResult::Preview { id, columns, lines })
+    Ok(TaskResult::Preview { id, size, lines })
 }
 
 /// What a preview begins with.

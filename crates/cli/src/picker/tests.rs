@@ -135,6 +135,8 @@ fn a_session_that_is_not_listed_is_found_by_what_was_said_in_it() {
     table.settle();
     assert_eq!(table.names(), ["caching"]);
     assert!(table.screen().contains("›   ·  (archived) caching"), "{}", table.screen());
+    // It is counted beside the list, and not as one of it.
+    assert!(table.screen().contains(" 0 of 2 + 1 more"), "{}", table.screen());
     assert_eq!(table.types("\ta"), PickerAction::Do(table.id("caching"), Verb::Unarchive));
 }
 
@@ -225,8 +227,10 @@ fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
     table.picker.key(&Key::EraseLine);
     table.types("..");
     assert_eq!(table.picker.key(&Key::Enter), PickerAction::Nothing);
+    assert!(table.screen().contains("the name may not contain `..`"), "{}", table.screen());
     table.picker.key(&Key::EraseLine);
     table.types("Roses: in the shade");
+    assert!(table.screen().contains("New name: Roses: in the shade"), "{}", table.screen());
     let rename = Verb::Rename("Roses: in the shade".into());
     assert_eq!(table.picker.key(&Key::Enter), PickerAction::Do(id, rename.clone()));
     let renamed = table.sessions.rename_to(id, "Roses: in the shade").expect("renamed");
@@ -274,4 +278,23 @@ fn the_selected_session_stays_selected_while_the_list_is_read() {
     table.picker.found(TaskResult::List { sessions: all, next: None });
     assert_eq!(table.picker.selected_id(), selected);
     assert_eq!(table.names().len(), 3, "a session is listed once");
+}
+
+#[test]
+fn a_preview_has_the_last_question_however_long_the_answer_is() {
+    let mut table = three();
+    let id = table.id("garden");
+    let long: Vec<String> = (1..=60).map(|n| format!("line {n}  ")).collect();
+    let said = [Message::user("And which of them smell?"), Message::assistant(long.join("\n"))];
+    table.sessions.append(id, said.map(Incoming::from).to_vec()).expect("appended");
+    for (columns, rows) in [(80, 24), (40, 24), (130, 24)] {
+        table.picker.resize(columns, rows);
+        table.picker.previews.clear();
+        table.picker.select_id(Some(id));
+        table.settle();
+        let screen = table.screen();
+        for text in ["You: And which of them smell?", "more lines", "line 60"] {
+            assert!(screen.contains(text), "{columns}x{rows}, without {text}:\n{screen}");
+        }
+    }
 }

@@ -615,13 +615,19 @@ fn as_typed(what: &str) -> String {
 }
 
 /// Shell commands in hints, and their equivalents in the chat.
-const IN_CHAT: [(&str, &str); 6] = [
+const IN_CHAT: [(&str, &str); 9] = [
     ("`rethread list`", "`sessions`"),
     ("`rethread search WORDS`", "`/search WORDS`"),
     ("`rethread agents`", "`/agent`"),
     ("`rethread show SEL --all`", "`/history all`"),
     ("`rethread archive SEL`", "`/archive`"),
     ("`rethread fork SEL`", "`/fork`"),
+    (
+        "base URL; your message is kept",
+        "base URL; your message is kept, and `/retry` sends it again",
+    ),
+    ("wait a little and ask again", "wait a little and `/retry`"),
+    ("choose another --model", "choose another with `/model`"),
 ];
 
 /// The same in the chat, with hints that can be typed there.

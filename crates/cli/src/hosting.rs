@@ -157,7 +157,8 @@ impl Cli {
         commands.retain(|command| {
             let is_ours = crate::chat::is_command(&command.name);
             if is_ours {
-                warn(&format!("{}: `/{}` is a command of the chat", command.path, command.name));
+                let (path, name) = (clean(&command.path), &command.name);
+                warn(&format!("{path} is not used: `/{name}` is a command of the chat"));
             }
             !is_ours
         });

@@ -140,6 +140,11 @@ impl Attached {
         self.taken.push(path.clone());
         let is_cut = content.is_cut();
         match content {
+            Content::Text { text, bytes } if text.is_empty() && is_cut => self.notes.push(format!(
+                "not attached: no room for `{}` ({} bytes) beside the rest",
+                one_line(&path),
+                count(bytes)
+            )),
             Content::Text { text, bytes } => {
                 let lines = text.lines().count() as u64;
                 let taken = match is_cut {
@@ -222,11 +227,15 @@ fn quoted(path: &str, text: &str, bytes: u64) -> String {
 
 /// A picture outside the workspace, named by its path.
 fn outside(name: &str) -> Option<Attachment> {
-    let path = match name.strip_prefix("~/") {
-        Some(rest) => PathBuf::from(std::env::var_os("HOME")?).join(rest),
-        None => PathBuf::from(name),
-    };
-    picture_at(&path)
+    picture_at(&in_home(name))
+}
+
+/// A path as it is typed, in which `~/` is the home folder.
+pub(super) fn in_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => PathBuf::from(path),
+    }
 }
 
 /// The names in a text: words that begin with `@`, and `@"in quotes"`.
@@ -330,6 +339,23 @@ mod tests {
             of(&Typed::by_hand("what is in @clipboard-1 and @clipboard-2"), folder.path());
         assert_eq!((picture.media.len(), picture.notes.len()), (1, 1));
         assert_eq!(picture.notes, ["attached the picture clipboard-1, 5 bytes"]);
+    }
+
+    #[test]
+    fn a_file_that_there_is_no_room_for_is_not_attached_as_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let full = "x".repeat(ATTACHED_TEXT_BYTES_MAX);
+        std::fs::write(folder.path().join("full.txt"), &full).expect("written");
+        std::fs::write(folder.path().join("a.txt"), "one\n").expect("written");
+        let attached = of(&Typed::by_hand("@full.txt and @a.txt"), folder.path());
+        assert_eq!(
+            attached.notes,
+            [
+                "attached full.txt, the first 1 line (256,000 of 262,144 bytes)",
+                "not attached: no room for `a.txt` (4 bytes) beside the rest"
+            ]
+        );
+        assert_eq!(attached.prefixes.len(), 2, "the output of a command, and one file");
     }
 
     #[test]

@@ -137,7 +137,9 @@ impl Candidates for Completions {
             let found = self.files.find(query.trim_start_matches('"'));
             return Some(completion(query.graphemes(true).count() + 1, found));
         }
-        let command = line.strip_prefix('/')?;
+        // `resume` is a command without the slash too.
+        let bare = line.starts_with("resume ").then_some(line);
+        let command = line.strip_prefix('/').or(bare)?;
         let Some((name, begun)) = command.split_once(' ') else {
             return Some(completion(line.graphemes(true).count(), self.commands(command)));
         };
@@ -248,6 +250,8 @@ fn best<'n>(names: &'n [String], query: &str) -> Vec<&'n String> {
     let scored = names.iter().filter_map(|name| Some((score(name, &query)?, name)));
     let mut scored: Vec<(usize, &String)> = scored.collect();
     scored.sort();
+    // A folder that is typed whole is chosen already; Tab leads to what is in it.
+    scored.retain(|(_, name)| !name.ends_with('/') || name.to_lowercase() != query);
     scored.into_iter().take(CHOICES_MAX).map(|(_, name)| name).collect()
 }
 
@@ -300,7 +304,7 @@ mod tests {
         let found =
             |query: &str| best(&names, query).into_iter().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(found(""), "docs/ src/");
-        assert_eq!(found("src/"), "src/ src/deep/ src/limit.rs src/deep/x.rs");
+        assert_eq!(found("src/"), "src/deep/ src/limit.rs src/deep/x.rs");
         assert_eq!(found("limit"), "src/limit.rs docs/limit.md");
         assert_eq!(found("LIM"), "src/limit.rs docs/limit.md tests/l_i_m.rs");
         assert_eq!(found("zzz"), "");

@@ -1,5 +1,9 @@
 //! The commands of the chat: one table for `help`, the menu and completion.
 
+use rethread_agent::own_commands::OwnCommand;
+
+use crate::out::one_line;
+
 /// The argument of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
@@ -59,7 +63,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("compact", Takes::Nothing, "summarise the conversation and continue from the summary"),
     command("clear", Takes::Nothing, "reset the context; the log is kept"),
     command("delete", Takes::Session("[SEL]"), "move this session, or another, to the trash"),
-    command("undo", Takes::Nothing, "undo a delete, clear, compact, resume, fork or new"),
+    command("undo", Takes::Nothing, "undo a delete, archive, clear, compact, resume, fork or new"),
     command("agent", Takes::Agent, "show or change the agent"),
     command("model", Takes::Model, "list models, or change the model"),
     command("permissions", Takes::Text("[CHANGE]"), "show or change what may run without asking"),
@@ -81,14 +85,22 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// The text of `help`.
-pub(super) fn text() -> String {
+pub(super) fn text(own: &[OwnCommand]) -> String {
     let shown = |command: &Command| format!("/{} {}", command.name, command.takes.shown());
     let widest = COMMANDS.iter().map(|command| shown(command).len()).max().unwrap_or(0);
     let commands: Vec<String> = COMMANDS
         .iter()
         .map(|command| format!("  {:<widest$}  {}", shown(command), command.about))
         .collect();
-    format!("{START}\n\n{}\n\n{END}", commands.join("\n"))
+    let own: String = own
+        .iter()
+        .map(|command| {
+            let shown = format!("/{} {}", command.name, one_line(&command.takes));
+            format!("\n  {shown:<widest$}  {}", one_line(&command.description))
+        })
+        .collect();
+    let own = if own.is_empty() { own } else { format!("\n\nYour own commands:\n{own}") };
+    format!("{START}\n\n{}{own}\n\n{END}", commands.join("\n"))
 }
 
 const START: &str = "\

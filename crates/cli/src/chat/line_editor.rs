@@ -183,7 +183,10 @@ impl LineEditor {
         let whole = |choice: &Choice| self.ends_with(&choice.text, found.replaces);
         match found.choices.as_slice() {
             [] => {}
-            [only] if tab => self.take(only, found.replaces),
+            [only] if tab => {
+                let only = only.clone();
+                self.take(&only, found.replaces, candidates);
+            }
             [only] if whole(only) => {}
             _ => {
                 let mut menu = Menu::new(found.choices);
@@ -200,9 +203,13 @@ impl LineEditor {
             && self.buffer.line_before().ends_with(text.trim_end())
     }
 
-    fn take(&mut self, choice: &Choice, replaces: usize) {
+    /// Puts a choice into the line. A folder leads to what is in it, a command to what it takes.
+    fn take(&mut self, choice: &Choice, replaces: usize, candidates: &impl Candidates) {
         self.buffer.replace_before(replaces, &choice.text);
         self.menu = None;
+        if choice.text.ends_with(['/', ' ']) {
+            self.open_menu(candidates, false);
+        }
     }
 
     /// What a key does while a menu is open; `None` if it has no special meaning.
@@ -216,11 +223,7 @@ impl LineEditor {
             Key::BackTab => menu.step(false),
             Key::Tab | Key::Enter if menu.is_chosen() || *key == Key::Tab => {
                 let choice = menu.choice().clone();
-                self.take(&choice, replaces);
-                // A folder leads to what is in it.
-                if choice.text.ends_with('/') {
-                    self.open_menu(candidates, false);
-                }
+                self.take(&choice, replaces, candidates);
                 if *key == Key::Enter && choice.is_whole {
                     return Some(self.send());
                 }

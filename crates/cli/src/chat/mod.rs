@@ -169,6 +169,8 @@ pub(crate) struct Chat {
     deleted: Option<SessionId>,
     /// The sessions in which something was said in this window; others were only looked at.
     spoken_in: HashSet<SessionId>,
+    /// The session that was archived last, until something else is said.
+    archived: Option<SessionId>,
     /// A signal asked the program to exit.
     terminated: bool,
 }
@@ -304,6 +306,7 @@ impl Chat {
             rewound: None,
             deleted: None,
             spoken_in: HashSet::new(),
+            archived: None,
             terminated: false,
             cli,
         })
@@ -356,9 +359,14 @@ impl Chat {
     fn meaning(&self, typed: &Typed) -> Result<TypedLine, Error> {
         if let Some(command) = typed.text.strip_prefix('!')
             && typed.begins_by_hand()
-            && !command.trim().is_empty()
         {
-            return Ok(TypedLine::Run(command.trim().to_owned()));
+            return match command.trim() {
+                "" => Err(Error::Word {
+                    what: "`!` needs a command".into(),
+                    hint: "for example `!git status`; start a line with a space to send it as a message",
+                }),
+                command => Ok(TypedLine::Run(command.to_owned())),
+            };
         }
         let own = typed.text.strip_prefix('/').and_then(|rest| {
             let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -422,7 +430,7 @@ impl Chat {
                 let others = self.others()?;
                 if others > 0 {
                     self.voice.notice(format_args!(
-                        "\n{} in this folder: `sessions` lists them, `/open SEL` continues one.",
+                        "\n{} in this folder: see `sessions`.",
                         plural(others, "other session")
                     ));
                 }
@@ -503,9 +511,26 @@ impl Chat {
         }
     }
 
-    /// Runs a turn, in a new session if there is none.
+    /// Runs a turn, in a new session if there is none. What could not be stored is in the prompt
+    /// again, and what commands wrote waits for the next question.
     async fn say(&mut self, typed: &Typed) -> Result<Option<Leaving>, Error> {
         self.show_other_windows()?;
+        let (before, outputs) = (self.questions(), self.outputs.clone());
+        let done = self.send_question(typed).await;
+        if done.is_err() && !self.is_asked(before) {
+            self.input.give_back_typed(typed);
+            self.outputs = outputs;
+        }
+        match done {
+            Err(Error::NotSent) => {
+                self.voice.notice("\x1b[2m(stopped waiting; your message was not sent)\x1b[0m");
+                Ok(None)
+            }
+            done => done,
+        }
+    }
+
+    async fn send_question(&mut self, typed: &Typed) -> Result<Option<Leaving>, Error> {
         let workspace = self.runner.responder.workspace.as_deref().map(std::path::Path::new);
         let (outputs, model) = (std::mem::take(&mut self.outputs), &self.runner.responder.model);
         let attached = Attached::new(typed, outputs, (workspace, &self.pasted), model);
@@ -543,14 +568,22 @@ impl Chat {
         }
         let session = self.session_for_turn()?;
         let message = attached.message(self.handle.sessions(), session)?;
-        match self.converse(session, Incoming { id, message }).await {
-            Err(Error::NotSent) => {
-                self.input.give_back_typed(typed);
-                self.voice.notice("\x1b[2m(stopped waiting; your message was not sent)\x1b[0m");
-                Ok(None)
-            }
-            done => done,
-        }
+        self.converse(session, Incoming { id, message }).await
+    }
+
+    /// The session, and how many questions are in it; none where that cannot be read.
+    fn questions(&self) -> Option<(Option<SessionId>, u64)> {
+        let Some(id) = self.session else { return Some((None, 0)) };
+        let session = self.handle.sessions().get(id).ok()?;
+        Some((Some(id), session.tally.queries))
+    }
+
+    /// Whether a question was added since, or may have been.
+    fn is_asked(&self, before: Option<(Option<SessionId>, u64)>) -> bool {
+        let (Some((was_in, were)), Some((is_in, are))) = (before, self.questions()) else {
+            return true;
+        };
+        are != were || was_in.is_some() && was_in != is_in
     }
 
     /// Asks the last question again; its earlier turn is left out of the context.
@@ -618,6 +651,7 @@ impl Chat {
         errors::call_it(id, "this session".to_owned());
         self.unsaid_permissions = SessionPermissions::default();
         self.left = None;
+        self.archived = None;
         self.new_after = None;
         self.fullness = 0;
         self.last_usage = None;

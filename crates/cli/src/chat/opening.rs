@@ -56,6 +56,9 @@ impl Chat {
             }
             Decision::Refused(refusal) => return Err(refusal.into()),
         }
+        if self.session != Some(session.id()) {
+            self.leave_unused()?;
+        }
         self.handle.sessions().bind(&self.key, session.id())?;
         if session.header.archived {
             self.handle.sessions().unarchive(session.id())?;
@@ -149,7 +152,9 @@ impl Chat {
         if last.earlier > 0 {
             let earlier = plural(last.earlier, "earlier turn");
             let all = if session.tally.boundary.is_some() { " all" } else { "" };
-            self.voice.notice(format_args!("\n\x1b[2m{earlier}: /history{all} shows them\x1b[0m"));
+            let them = if last.earlier == 1 { "it" } else { "them" };
+            let shows = format!("{earlier}: /history{all} shows {them}");
+            self.voice.notice(format_args!("\n\x1b[2m{shows}\x1b[0m"));
         }
         self.voice.notice("");
         Ok(())

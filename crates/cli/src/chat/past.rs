@@ -7,7 +7,7 @@ use rethread_agent::{
     SummaryOutcome, TranscriptSummary,
 };
 use rethread_core::entry::{Body, Origin};
-use rethread_core::sessions::SelectError;
+use rethread_core::sessions::{SelectError, Undone};
 use rethread_core::{SessionId, StoreError, sessions};
 
 use super::Chat;
@@ -31,6 +31,9 @@ const SUMMARIZING: &str = "📝 Generating session summary...";
 
 /// How long a summary may take before the note says how to skip it.
 const SUMMARY_SOON: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Sessions in a row that were resumed one from the other, with nothing said in between.
+const UNUSED_MAX: usize = 100;
 
 /// What `--resume` and `resume` found.
 enum Found {
@@ -155,27 +158,39 @@ impl Chat {
     }
 
     /// Archives a session that was resumed without any message, so that the original is the current
-    /// one again.
-    fn leave_unused(&mut self) -> Result<(), Error> {
-        let Some(id) = self.session else { return Ok(()) };
-        let session = match self.handle.sessions().get(id) {
-            // It was deleted elsewhere, and there is nothing to save.
-            Err(sessions::Error::Store(StoreError::NotFound { .. })) => {
-                self.session = None;
+    /// one again. The original may be such a session itself.
+    pub(super) fn leave_unused(&mut self) -> Result<(), Error> {
+        let Some(mut id) = self.session else { return Ok(()) };
+        for _ in 0..UNUSED_MAX {
+            let session = match self.handle.sessions().get(id) {
+                // It was deleted elsewhere, and there is nothing to save.
+                Err(sessions::Error::Store(StoreError::NotFound { .. })) => {
+                    self.session = self.session.filter(|current| *current != id);
+                    return Ok(());
+                }
+                session => session?,
+            };
+            let resumed = session.header.parent.is_some_and(|p| p.origin == Origin::Resume);
+            if !resumed || session.tally.queries > 0 {
                 return Ok(());
             }
-            session => session?,
-        };
-        let resumed = session.header.parent.is_some_and(|p| p.origin == Origin::Resume);
-        if resumed && session.tally.queries == 0 {
-            match self.handle.call(|sessions| sessions.undo(id)) {
-                Ok(_) => {}
+            let back = match self.handle.sessions().would_undo(id) {
+                Ok(Undone::Start { back_to: Some(back), .. }) => back,
                 // What it came from is gone, or is a file.
-                Err(
+                Ok(_)
+                | Err(
                     sessions::Error::NothingToUndo { .. } | sessions::Error::ContinuedSince { .. },
-                ) => {}
+                ) => {
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
+            };
+            let was_archived = self.handle.sessions().get(back)?.header.archived;
+            self.handle.call(|sessions| sessions.undo(id))?;
+            if was_archived {
+                self.handle.sessions().archive(back)?;
             }
+            id = back;
         }
         Ok(())
     }
@@ -260,8 +275,7 @@ impl Chat {
     /// Makes this the session of the chat, and shows the model's acknowledgment.
     async fn show_continued(&mut self, on: &Continued) -> Result<(), Error> {
         let agent = self.runner.responder.agent.name.clone();
-        self.voice.answer(&agent, &on.acknowledgment)?;
-        self.voice.close()?;
+        self.voice.short_answer(&agent, &on.acknowledgment)?;
         self.enter(on.session.id()).await?;
         self.spoken_in.insert(on.session.id());
         Ok(())

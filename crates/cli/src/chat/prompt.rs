@@ -168,6 +168,10 @@ impl Chat {
         if self.take_report(key) {
             return Next::Goes;
         }
+        // Twice means one right after the other: what was typed since is cleared first.
+        if *key != Key::Interrupt {
+            *warned = false;
+        }
         // A file that is dropped on the window is pasted as its path.
         let dropped = match key {
             Key::Paste(text) => dropped_picture(text),

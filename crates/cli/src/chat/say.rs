@@ -179,6 +179,21 @@ impl Voice {
         Ok(())
     }
 
+    /// A short answer, complete: on one line with the name of who gives it, unless it begins with a
+    /// list or another block.
+    pub(crate) fn short_answer(&mut self, agent: &str, text: &str) -> Result<(), Error> {
+        let is_plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '-');
+        let begins_with_a_word = text.trim_start().starts_with(char::is_alphabetic);
+        if self.look == Look::Raw || self.mute || !is_plain(agent) || !begins_with_a_word {
+            self.answer(agent, text)?;
+            return self.close();
+        }
+        self.write(format_args!("\n"));
+        let mut stream = Stream::new(self.style());
+        let begun = stream.push(&format!("**{agent}:** {}", text.trim_start()));
+        print(&format!("{begun}{}\n", stream.finish()))
+    }
+
     fn rendered_answer(&mut self, agent: &str, text: &str) -> Result<(), Error> {
         if self.stream.is_none() {
             self.write(format_args!("\n\x1b[1;36m{}:\x1b[0m\n", clean(agent)));

@@ -134,7 +134,8 @@ impl Chat {
                 let what = format!("running {}", one_line(command));
                 let stop = if is_stopped { " · Esc kills it" } else { " · Esc stops" };
                 let live = happening(&what, began.elapsed(), stop, screen.columns, paint);
-                screen.draw_if_settled(&mut done, vec![live])?;
+                let typed = typed.shown(screen.columns, paint);
+                screen.draw_if_settled(&mut done, std::iter::once(live).chain(typed).collect())?;
             } else {
                 self.voice.begin(&std::mem::take(&mut done));
             }

@@ -2,9 +2,14 @@
 
 use super::buffer::{Buffer, Typed};
 use super::keys::Key;
+use super::paint::Paint;
+use crate::out::{fit_end, one_line};
 
 /// Lines that may be queued. People type a few; more than this is a paste without markers.
 const LINES_MAX: usize = 1_000;
+
+/// Lines that are shown while they wait.
+const LINES_SHOWN: usize = 3;
 
 /// What was typed ahead.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,6 +39,27 @@ impl TypedAhead {
             _ => return false,
         }
         true
+    }
+
+    /// The latest lines, and the beginning of the next, as they are shown while something runs.
+    pub(super) fn shown(&self, columns: usize, paint: Paint) -> Vec<String> {
+        let latest = self.lines.len().saturating_sub(LINES_SHOWN);
+        let mut shown: Vec<String> = self.lines[latest..]
+            .iter()
+            .map(|line| paint.dim(&format!("You: {}", one_line(&line.shown))))
+            .collect();
+        match latest {
+            0 => {}
+            1 => shown.insert(0, paint.dim("(1 more line is waiting)")),
+            more => shown.insert(0, paint.dim(&format!("({more} more lines are waiting)"))),
+        }
+        if !self.part.is_empty() {
+            // Where it is too long, its end is what someone is looking at.
+            let room = columns.saturating_sub("You: ".len());
+            let part = fit_end(&one_line(&self.part.typed().shown), room);
+            shown.push(format!("{} {part}", paint.you("You:")));
+        }
+        shown
     }
 }
 

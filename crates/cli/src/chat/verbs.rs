@@ -10,6 +10,7 @@ use rethread_core::sessions::{self, Undone};
 use rethread_core::turn::{Turn, TurnPart};
 use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
+use super::attach::in_home;
 use super::say::{Look, print};
 use super::turn_view::CallRecord;
 use super::{Chat, ChatCommand, clipboard, cost, help, replay, window};
@@ -24,7 +25,7 @@ impl Chat {
         match word {
             // These need more than a verb.
             ChatCommand::Exit | ChatCommand::Retry => {}
-            ChatCommand::Help => self.voice.notice(help::text()),
+            ChatCommand::Help => self.voice.notice(help::text(&self.completions.own)),
             ChatCommand::Compact => self.compact_on_request().await?,
             ChatCommand::Resume(Some(sel)) => self.resume(&sel).await?,
             ChatCommand::Resume(None) | ChatCommand::Sessions if self.can_pick() => {
@@ -167,6 +168,7 @@ impl Chat {
 
     fn new_session(&mut self, name: Option<&str>) -> Result<(), Error> {
         self.name = name.map(Name::new).transpose()?;
+        self.leave_unused()?;
         self.left = self.session.take().or(self.left);
         self.unsaid_permissions = SessionPermissions::default();
         self.fullness = 0;
@@ -290,13 +292,15 @@ impl Chat {
         if let Some(id) = self.deleted.take() {
             return self.undelete(id).await;
         }
-        if let (None, Some(id)) = (self.session, self.left) {
+        let archived = self.archived.take().map(|id| (id, "the archive"));
+        let left = archived.or(self.left.map(|id| (id, "/new")));
+        if let (None, Some((id, what))) = (self.session, left) {
             self.enter(id).await?;
             if self.session != Some(id) {
                 return Ok(());
             }
             let name = change::label(&self.cli, id)?;
-            self.voice.notice(format_args!("Undid /new: back in {name}."));
+            self.voice.notice(format_args!("Undid {what}: back in {name}."));
             return Ok(());
         }
         let id = self.current()?;
@@ -388,6 +392,10 @@ impl Chat {
         let chars = count(answer.chars().count() as u64);
         self.voice
             .notice(format_args!("Copied the last answer ({chars} characters) to the clipboard."));
+        // It takes texts for the clipboard only if it is told to, and does not say.
+        if std::env::var_os("TMUX").is_some() {
+            self.voice.notice("\x1b[2m(tmux passes it on after `set -g set-clipboard on`)\x1b[0m");
+        }
         Ok(())
     }
 
@@ -397,9 +405,11 @@ impl Chat {
         let archived = self.handle.sessions().archive(id)?;
         let (name, selector) = (change::shown(&archived), archived.selector());
         self.session = None;
+        self.archived = Some(id);
         (self.fullness, self.suggested) = (0, false);
         self.voice.notice(format_args!(
-            "Archived {name}; `/open {selector}` brings it back. Your next message starts a new session."
+            "Archived {name}; /undo or `/open {selector}` brings it back. Your next message starts a \
+             new session."
         ));
         Ok(())
     }
@@ -409,14 +419,14 @@ impl Chat {
         let wrong = |path: &Path, what: String| Error::Write { path: path.to_owned(), what };
         let written = match path {
             Some(path) => {
-                let path = Path::new(path);
+                let path = in_home(path);
                 if path.exists() {
-                    return Err(wrong(path, "the file exists already".into()));
+                    return Err(wrong(&path, "the file exists already".into()));
                 }
                 self.runner
-                    .write_transcript(id, path)
-                    .map_err(|error| wrong(path, error.to_string()))?;
-                Some(path.to_owned())
+                    .write_transcript(id, &path)
+                    .map_err(|error| wrong(&path, error.to_string()))?;
+                Some(path)
             }
             None => self.runner.save_transcript(id).map_err(|error| {
                 let folder = self.runner.transcripts().cloned().unwrap_or_default();

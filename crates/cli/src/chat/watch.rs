@@ -26,7 +26,7 @@ use super::turn_view::{CallRecord, TurnView, happening};
 use super::typed_ahead::TypedAhead;
 use super::{Chat, UNANSWERABLE, suspend};
 use crate::errors::Error;
-use crate::out::{fit_end, one_line, wrapped};
+use crate::out::{one_line, wrapped};
 
 /// How often the clock is read. The screen is drawn only if something has changed.
 const TICK: Duration = Duration::from_millis(250);
@@ -435,7 +435,7 @@ impl Watch {
                 wrap_line(&line, self.screen.columns, 0)
             }
             None => {
-                let typed = self.typed_lines();
+                let typed = self.typed.shown(self.screen.columns, self.paint);
                 let rows = self.screen.rows.saturating_sub(1 + typed.len());
                 let mut live = self.view.live(Instant::now(), rows);
                 live.extend(typed);
@@ -444,29 +444,5 @@ impl Watch {
         };
         let done = std::mem::take(&mut self.done);
         Ok(self.screen.draw(&done, live)?)
-    }
-
-    /// The typed-ahead text: the latest lines, and the beginning of the next.
-    fn typed_lines(&self) -> Vec<String> {
-        const SHOWN: usize = 3;
-        let lines = &self.typed.lines;
-        let mut shown: Vec<String> = lines[lines.len().saturating_sub(SHOWN)..]
-            .iter()
-            .map(|line| self.paint.dim(&format!("You: {}", one_line(&line.shown))))
-            .collect();
-        if lines.len() > SHOWN {
-            let more = match lines.len() - SHOWN {
-                1 => "(1 more line is waiting)".to_owned(),
-                more => format!("({more} more lines are waiting)"),
-            };
-            shown.insert(0, self.paint.dim(&more));
-        }
-        if !self.typed.part.is_empty() {
-            // Where it is too long, its end is what someone is looking at.
-            let room = self.screen.columns.saturating_sub("You: ".len());
-            let part = fit_end(&one_line(&self.typed.part.typed().shown), room);
-            shown.push(format!("{} {part}", self.paint.you("You:")));
-        }
-        shown
     }
 }

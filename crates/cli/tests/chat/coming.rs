@@ -383,3 +383,26 @@ fn a_session_about_another_folder_says_so_when_it_is_opened() {
     let said = chat(&home, &["--workspace", "elsewhere"], &["/open far", "exit"]);
     assert!(!said.err.contains("This session is about "), "{said:?}");
 }
+
+#[test]
+fn a_resume_after_a_resume_leaves_no_empty_session_behind() {
+    let home = Home::new();
+    for name in ["first", "second"] {
+        chat(&home, &["--name", name], &[&format!("about the {name} plan"), "exit"]);
+    }
+    let before = names(&home, &["list"]);
+    assert_eq!(before, ["second", "first"]);
+    // Nothing is said in any of the new ones.
+    for lines in [
+        &["resume 1", "resume 1", "exit"][..],
+        &["resume 2", "/new", "exit"],
+        &["resume 1", "exit"],
+    ] {
+        chat(&home, &[], lines);
+        assert_eq!(names(&home, &["list"]), before, "{lines:?}");
+    }
+    // `/undo` leads back to the one that was left, and it is listed again.
+    let said = chat(&home, &[], &["resume first", "resume second", "/undo", "go on", "exit"]);
+    assert!(said.err.contains("Undid the resume"), "{said:?}");
+    assert_eq!(names(&home, &["list"]).len(), 2, "{said:?}");
+}

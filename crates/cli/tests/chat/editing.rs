@@ -296,6 +296,10 @@ fn control_c_forgets_the_line_and_twice_it_leaves() {
     terminal.expect("You: ");
     terminal.press("\x03");
     terminal.expect("You: ");
+    // Something was typed since: this clears it, and does not leave.
+    terminal.press("another thought\x03");
+    terminal.expect("(`exit` or Ctrl-C again leaves)");
+    terminal.expect("You: ");
     terminal.press("\x03");
     terminal.expect("Goodbye!");
     assert_eq!(terminal.end().1, 0);

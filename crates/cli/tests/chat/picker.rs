@@ -113,7 +113,8 @@ fn s_starts_from_the_summary_and_says_how_to_continue_the_whole_conversation() {
     window.press("s");
     let id = home.json(&["show", "caching"])["session"]["readable_id"].clone();
     let line = format!("open {} continues the whole conversation", id.as_str().expect("an id"));
-    window.shows(&["📋 Loading session...", "✓ Found: ", "🔄 Restoring context...", &line]);
+    window.shows(&["📋 Loading session...", "✓ Found: ", "🔄 Restoring context...\n\nbuild: "]);
+    window.shows(&[&line]);
     window.until("the prompt", |shown| shown.ends_with("\nYou:"));
     // What the line says works, as it is written.
     window.say(line.split(" continues").next().expect("a command"));

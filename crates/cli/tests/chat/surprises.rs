@@ -231,14 +231,19 @@ fn a_full_disk_is_reported_at_the_prompt_and_the_message_can_be_sent_again() {
         }
     };
     wait("go", "full");
+    terminal.say("!echo noted");
+    terminal.expect("6 bytes go with your next question");
+    terminal.expect("You: ");
     terminal.say("second");
     terminal.expect("no space left for");
     terminal.expect("free some space and try again");
-    terminal.expect("You: ");
+    // It is in the prompt again.
+    terminal.expect("You: second");
     assert_eq!(server.requests().len(), 1, "what is not on disk is not sent");
     wait("room", "empty");
-    terminal.say("second");
+    terminal.press("\r");
     terminal.expect("Two.");
+    assert!(server.requests()[1].text.contains("[I ran `echo noted`: exit 0]"));
 }
 
 #[test]
@@ -256,7 +261,7 @@ fn a_model_that_cannot_be_reached_is_tried_again_and_the_question_is_kept() {
     at_prompt(&window);
     window.say("are you there?");
     window.shows(&["retrying in"]);
-    window.shows(&["openai cannot be reached", "your message is kept"]);
+    window.shows(&["openai cannot be reached", "your message is kept, and `/retry`"]);
     at_prompt(&window);
     drop(window);
     let mut window = open(&home, &server, &["-c"]);

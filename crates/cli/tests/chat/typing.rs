@@ -101,6 +101,13 @@ fn agents_sessions_and_files_are_completed() {
     window.until("the file", |shown| shown.ends_with("\nYou: look at @src/limit.rs"));
     window.press("\x15@sr\t");
     window.shows(&["\nYou: @src/\n", "  src/deep/\n", "  src/limit.rs"]);
+    // Tab leads on: into the folder, to what a command takes, and after `resume` without its slash.
+    window.press("\t");
+    window.shows(&["\nYou: @src/deep/\n", "  src/deep/other.rs"]);
+    window.press("\x15/ag\t");
+    window.shows(&["\nYou: /agent\n", "  plan "]);
+    window.press("\x15resume rate\t");
+    window.until("the session", |shown| shown.ends_with("\nYou: resume rate-limiter"));
 }
 
 #[test]
@@ -268,10 +275,16 @@ fn a_command_that_does_not_end_is_stopped_with_escape() {
     let mut window = open(&home, &server, (80, 24), &[]);
     window.say("!echo begun; sleep 1000");
     window.shows(&["\nbegun\n", "• running echo begun; sleep 1000", "Esc stops"]);
+    window.press("typed meanwhile");
+    window.shows(&["Esc stops\nYou: typed meanwhile"]);
     window.press("\x1b");
     window.until("its end", |shown| {
-        shown.contains("(stopped by a signal") && shown.ends_with("\nYou:")
+        shown.contains("(stopped by a signal") && shown.ends_with("\nYou: typed meanwhile")
     });
+    window.press("\x15");
+    window.say("!");
+    window.shows(&["error: `!` needs a command", "hint: for example `!git status`"]);
+    assert!(server.requests().is_empty());
 }
 
 #[test]
@@ -353,8 +366,19 @@ fn copy_archive_and_help_do_what_one_guesses() {
     let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
     assert!(bytes.contains("\x1b]52;c;KipGb3J0eS10d28qKg==\x07"), "{bytes:?}");
     window.say("/archive");
-    window.shows(&["Archived answer; `/open answer` brings it back."]);
+    window.shows(&["Archived answer; /undo or `/open answer` brings it back."]);
     assert_eq!(home.json(&["show", "answer"])["session"]["archived"], true);
+    window.say("/undo");
+    window.shows(&["Undid the archive: back in answer."]);
+    assert_eq!(home.json(&["show", "answer"])["session"]["archived"], false);
+    window.say("/export ~/answer.md");
+    window.shows(&["Written to ", "/answer.md"]);
+    let written = std::fs::read_to_string(home.path().join("answer.md")).expect("written");
+    assert!(written.contains("what is six times seven?"), "{written}");
+    window.say("/archive");
+    window.until("archived again", |shown| {
+        shown.matches("Archived answer;").count() == 2 && shown.ends_with("\nYou:")
+    });
     window.say("/open answer");
     window.until("the session", |shown| {
         shown.contains("\nYou: /open answer\n") && shown.ends_with("\nYou:")

@@ -122,9 +122,6 @@ async fn connection(
         .header_read_timeout(HEAD_TIME_MAX)
         .max_headers(2 * HEADERS_MAX)
         .max_buf_size(2 * HEAD_BYTES_MAX)
-        // A date before 1970 cannot be written into a header. A server whose clock was never set
-        // says none, as HTTP wants it.
-        .auto_date_header(state.world.now() >= jiff::Timestamp::UNIX_EPOCH)
         .serve_connection(TokioIo::new(Spoken::new(stream)), TowerToHyperService::new(router));
     tokio::pin!(served);
     // An error on a connection affects only its client; there is nobody else to report it to.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rethread_core::World;
 use rethread_http::{Limits, Rules, ServerSettings};
 use rethread_store::System;
 use serde_json::json;
@@ -21,6 +22,13 @@ use crate::out::{line, note};
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
 pub(super) fn run(cli: &Cli, args: &Serve) -> Done {
+    // The HTTP library panics on such a date in every response.
+    if System.now() < jiff::Timestamp::UNIX_EPOCH {
+        return Err(Error::Word {
+            what: "the clock of this machine shows a time before 1970".into(),
+            hint: "set the clock, then start the server again",
+        });
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(serve(cli, args));
     runtime.shutdown_timeout(LAST_WAIT);

@@ -61,7 +61,7 @@ fn masked(text: &str, template: &str) -> String {
 fn the_tour_of_the_readme_prints_what_the_readme_shows() {
     let home = Home::new();
     std::fs::create_dir(home.path().join("rethread")).expect("made");
-    let tour = commands("A minute's tour of the engine");
+    let tour = commands("A one-minute tour of the engine");
     assert!(tour.len() > 10, "the tour is not where it was");
     let mut script = String::from("stty cols 80 rows 50\ncd rethread\n");
     script += &format!("rethread() {{ {} \"$@\"; }}\n", env!("CARGO_BIN_EXE_rethread"));

@@ -325,7 +325,7 @@ pub(crate) struct Export {
     /// Remove nothing (the default, except for html)
     #[arg(long, overrides_with = "redact")]
     pub(crate) no_redact: bool,
-    /// File to write [default: standard output]
+    /// File to write, or `-` for standard output (the default)
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 }

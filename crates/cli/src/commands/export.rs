@@ -43,7 +43,7 @@ pub(super) fn run(cli: &Cli, args: &Export) -> Done {
         redactor: redacts.then(Redactor::new),
         left_out: Vec::new(),
     };
-    match &args.output {
+    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None if args.format == "markdown" && std::io::stdout().is_terminal() => {
             // A file keeps marks that some scripts need; on a screen they can hide things.
             let mut page = Vec::new();

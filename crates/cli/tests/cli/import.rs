@@ -274,6 +274,18 @@ fn export_and_import_call_the_lossless_format_the_same() {
 }
 
 #[test]
+fn a_dash_as_the_file_of_an_export_is_standard_output() {
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    for format in ["markdown", "rethread"] {
+        let plain = home.run(&["export", "plan", "--format", format]);
+        let dash = home.run(&["export", "plan", "--format", format, "-o", "-"]);
+        assert_eq!((dash.code, &dash.out), (0, &plain.out), "{format}");
+    }
+    assert!(!home.path().join("-").exists());
+}
+
+#[test]
 fn what_other_formats_say_comes_back() {
     let home = Home::new();
     home.session("plan", &WITH_TOOL);

@@ -102,7 +102,7 @@ fn targets(manifest: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Where cargo-fuzz is: on the search path, or in a folder of this chore.
+/// Where cargo-fuzz is: on the search path, or in the folder of this task.
 fn provide() -> Result<Option<PathBuf>, Failure> {
     let there = |program: &Path| {
         let asked = Command::new(program).arg("--version").output();

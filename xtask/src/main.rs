@@ -12,51 +12,51 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Instant;
 
 /// A task.
-struct Chore {
+struct Task {
     name: &'static str,
     arguments: &'static str,
     about: &'static str,
     run: fn(&[String]) -> Result<(), Failure>,
 }
 
-const CHORES: &[Chore] = &[
-    Chore {
+const TASKS: &[Task] = &[
+    Task {
         name: "test",
         arguments: "[ARGS]",
         about: "get what the tests need, then run all of them; with ARGS only `cargo test ARGS`",
         run: test,
     },
-    Chore {
+    Task {
         name: "schemathesis",
         arguments: "[ARGS]",
         about: "ask the real server everything its OpenAPI document allows; part of `test`",
-        run: schemathesis::chore,
+        run: schemathesis::task,
     },
-    Chore {
+    Task {
         name: "lint",
         arguments: "",
         about: "formatting, clippy, the docs, and the licences of the dependencies",
         run: lint,
     },
-    Chore {
+    Task {
         name: "faults",
         arguments: "damage|power|postgres|unread",
         about: "longer runs: flipped bits, kills, power cuts, servers cut off, clients that do not read",
         run: faults,
     },
-    Chore {
+    Task {
         name: "bench",
         arguments: "[ARGS]",
         about: "measure; ARGS go to the benchmark, which lists what it can do with --help",
         run: bench,
     },
-    Chore {
+    Task {
         name: "picture",
         arguments: "",
         about: "draw the picture in the README again, from a screen of the real program",
         run: picture,
     },
-    Chore {
+    Task {
         name: "fuzz",
         arguments: "[--seconds N] [TARGET]",
         about: "see a planted fault found, then run every fuzz target for N seconds (30)",
@@ -157,22 +157,23 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         Some((first, _)) if ["help", "-h", "--help"].contains(&first.as_str()) => {
             print!("{}", usage());
         }
-        Some((name, rest)) => (chore(name)?.run)(rest)?,
+        Some((name, rest)) => (task(name)?.run)(rest)?,
     }
     Ok(())
 }
 
 fn usage() -> String {
-    let mut text = "The chores of this repository.\n\nusage: cargo xtask <chore>\n\n".to_owned();
-    for Chore { name, arguments, about, .. } in CHORES {
+    let mut text =
+        "The development tasks of this repository.\n\nUsage: cargo xtask <TASK>\n\n".to_owned();
+    for Task { name, arguments, about, .. } in TASKS {
         text.push_str(&format!("  {:<22}{about}\n", format!("{name} {arguments}")));
     }
     text
 }
 
-fn chore(name: &str) -> Result<&'static Chore, Failure> {
-    CHORES.iter().find(|chore| chore.name == name).ok_or_else(|| Failure {
-        message: format!("there is no chore `{name}`"),
+fn task(name: &str) -> Result<&'static Task, Failure> {
+    TASKS.iter().find(|task| task.name == name).ok_or_else(|| Failure {
+        message: format!("there is no task `{name}`"),
         hint: Some("`cargo xtask` lists them".to_owned()),
         code: 2,
     })
@@ -356,8 +357,17 @@ fn is_root() -> bool {
 }
 
 /// The cargo that started us, so that a chosen toolchain stays chosen.
+///
+/// It does not inherit what `cargo xtask` told this program about its own package. Some build
+/// scripts depend on those variables: with them, every other build would start over from there.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let ours = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if ours.iter().any(|ours| name.to_str().is_some_and(|name| name.starts_with(ours))) {
+            command.env_remove(name);
+        }
+    }
     command.args(arguments);
     command
 }
@@ -427,19 +437,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_chore_has_a_line_in_the_usage() {
+    fn every_task_has_a_line_in_the_usage() {
         let usage = usage();
-        for chore in CHORES {
-            let line = usage.lines().find(|line| line.trim_start().starts_with(chore.name));
-            assert!(line.is_some_and(|line| line.ends_with(chore.about)), "{}", chore.name);
+        for task in TASKS {
+            let line = usage.lines().find(|line| line.trim_start().starts_with(task.name));
+            assert!(line.is_some_and(|line| line.ends_with(task.about)), "{}", task.name);
         }
     }
 
     #[test]
-    fn an_unknown_chore_is_an_error_with_a_hint_and_exit_code_2() {
+    fn an_unknown_task_is_an_error_with_a_hint_and_exit_code_2() {
         let failure = dispatch(&["tset".to_owned()]).unwrap_err();
         let expected = Failure {
-            message: "there is no chore `tset`".to_owned(),
+            message: "there is no task `tset`".to_owned(),
             hint: Some("`cargo xtask` lists them".to_owned()),
             code: 2,
         };
@@ -484,6 +494,16 @@ mod tests {
     fn lint_and_picture_take_no_arguments() {
         assert_eq!(lint(&["--fix".to_owned()]).unwrap_err().code, 2);
         assert_eq!(picture(&["--png".to_owned()]).unwrap_err().code, 2);
+    }
+
+    #[test]
+    fn a_build_does_not_depend_on_whether_this_program_started_it() {
+        let command = cargo(&["build"]);
+        let removed = |name: &str| command.get_envs().any(|set| set == (OsStr::new(name), None));
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_MAJOR"] {
+            assert!(std::env::var_os(name).is_some() && removed(name), "{name}");
+        }
+        assert!(!removed("PATH"));
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn with_status(answer: String, status: &str) -> String {
 }
 
 /// Builds the server, and asks it.
-pub(super) fn chore(arguments: &[String]) -> Result<(), Failure> {
+pub(super) fn task(arguments: &[String]) -> Result<(), Failure> {
     run(cargo(&["build", "--release", "--locked"]).current_dir(root()))?;
     ask(&tester()?, arguments)
 }

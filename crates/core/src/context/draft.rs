@@ -13,7 +13,7 @@ use crate::entry::{Body, Decided, Entry, Restored, Tally, Thinned, Thinning};
 use crate::log::Log;
 use crate::measure::{ResultMeasure, message_tokens};
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
-use crate::shown::{Allowances, Shown};
+use crate::shown::{Allowances, Shown, reference_to_lines};
 use crate::turn::TurnPart;
 
 /// Used instead of a question that cannot be read.
@@ -68,6 +68,9 @@ pub(super) struct Turn<'a> {
     pub(super) keeps_thinking: bool,
     /// Results came after its last reply.
     answered: bool,
+    /// Its question and its first rounds are not in this draft, because they are in the context that
+    /// is extended.
+    pub(super) continued: bool,
 }
 
 /// One reply with the results of its calls.
@@ -185,9 +188,9 @@ impl<'a> DraftResult<'a> {
 
     /// What pages lines of the original back: they are counted in this result alone.
     pub(super) fn reference_to_lines(&self) -> String {
-        match self.one_of_several && self.from.is_none() {
-            true => format!("{}.{}", self.seq, self.place + 1),
-            false => self.reference(),
+        match self.from {
+            None => reference_to_lines(self.seq, self.place, self.one_of_several),
+            Some(_) => self.reference(),
         }
     }
 
@@ -319,6 +322,18 @@ impl<'a> Draft<'a> {
         }
         draft.settle();
         draft.turns.first().is_some_and(|turn| turn.seq == seq && turn.is_own()).then_some(draft)
+    }
+
+    /// Leaves out the question and the first rounds of the unfinished turn, if it is the only one
+    /// here. Returns whether it is.
+    pub(super) fn skip_rounds(&mut self, rounds: usize) -> bool {
+        let [turn] = self.turns.as_mut_slice() else { return false };
+        if !turn.can_continue() || turn.rounds.len() < rounds {
+            return false;
+        }
+        (turn.user, turn.continued) = (None, true);
+        turn.rounds.drain(..rounds);
+        true
     }
 
     /// The unfinished turn, if there is one.
@@ -598,6 +613,7 @@ impl<'a> Draft<'a> {
             thin: None,
             keeps_thinking: false,
             answered: false,
+            continued: false,
         });
     }
 

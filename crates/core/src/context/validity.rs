@@ -47,6 +47,17 @@ pub(super) struct Out {
     unstable: usize,
 }
 
+/// A position in the messages.
+pub(super) struct Mark {
+    /// The messages before it, and their tokens.
+    pub(super) messages: usize,
+    pub(super) tokens: u64,
+    /// How many ids were new before it.
+    pub(super) ids: usize,
+    /// A reply that is added here is merged with the message before it.
+    merges: bool,
+}
+
 impl Out {
     /// Continues after existing messages, with the ids of the calls in them.
     pub(super) fn new(
@@ -86,19 +97,38 @@ impl Out {
     /// Adds turns.
     pub(super) fn turns<'a>(&mut self, turns: impl IntoIterator<Item = Turn<'a>>) {
         for turn in turns {
-            let (current, waiting) = (!turn.finished, turn.waiting());
-            let thinks = current || turn.keeps_thinking;
-            match turn.user {
-                Some(user) => self.user(user),
-                None if !turn.rounds.is_empty() && !self.speaks(Role::User) => {
-                    self.say(Role::User, CONTINUES)
-                }
-                None => {}
-            }
-            for (index, round) in turn.rounds.into_iter().enumerate() {
-                self.round(round, thinks, current && index >= waiting);
-            }
+            self.turn(turn);
         }
+    }
+
+    /// Adds a turn. Returns what was there before its first round whose calls may still get
+    /// results: if the turn is unfinished, it will not change. `None` if that round is merged with
+    /// what comes before it.
+    pub(super) fn turn(&mut self, turn: Turn<'_>) -> Option<Mark> {
+        let (current, waiting) = (!turn.finished, turn.waiting());
+        let thinks = current || turn.keeps_thinking;
+        match turn.user {
+            _ if turn.continued => {}
+            Some(user) => self.user(user),
+            None if !turn.rounds.is_empty() && !self.speaks(Role::User) => {
+                self.say(Role::User, CONTINUES)
+            }
+            None => {}
+        }
+        let mut mark = turn.rounds.is_empty().then(|| self.mark());
+        for (index, round) in turn.rounds.into_iter().enumerate() {
+            if index == waiting {
+                mark = Some(self.mark());
+            }
+            self.round(round, thinks, current && index >= waiting);
+        }
+        mark.filter(|mark| !mark.merges)
+    }
+
+    fn mark(&self) -> Mark {
+        let merges = self.speaks(Role::Assistant);
+        let ids = self.new_ids.len();
+        Mark { messages: self.messages.len(), tokens: self.tokens, ids, merges }
     }
 
     /// The context, the ids that are used, and which of them are new.

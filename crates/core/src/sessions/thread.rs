@@ -10,7 +10,10 @@ use crate::limits::{LEASE_MAX, READ_ENTRIES, THIN_TOKENS_MIN};
 use crate::log::{Gap, Log};
 use crate::message::Message;
 use crate::session::Session;
-use crate::shown::{Allowances, Seen, decide_late};
+use crate::shown::{
+    Allowances, Excerpt, ExcerptKey, Form, Lines, Seen, Shown, decide_late, first_excerpt,
+    reference_to_lines,
+};
 use crate::store::{Appended, At, LeaseChange, StoreError};
 use crate::usage::Spent;
 
@@ -29,6 +32,8 @@ pub struct Thread {
     shows: Option<Allowances>,
     /// What the log shows so far, for decisions about results.
     seen: Option<Seen>,
+    /// Excerpts of results that are about to be appended.
+    excerpts: Vec<(ExcerptKey, Excerpt)>,
     /// The messages that a model was sent last, if they were recorded.
     last_sent: Option<Arc<Context>>,
 }
@@ -55,7 +60,8 @@ impl Thread {
         let mut log = Log::new(read.entries).map_err(|gap| damaged(&session, gap))?;
         note(&mut log, read.damage);
         let (lease, follower, shows, seen) = (Lease::Missing, None, None, None);
-        Ok(Thread { sessions, session, log, lease, follower, shows, seen, last_sent: None })
+        let (excerpts, last_sent) = (Vec::new(), None);
+        Ok(Thread { sessions, session, log, lease, follower, shows, seen, excerpts, last_sent })
     }
 
     /// The sessions it belongs to.
@@ -192,6 +198,7 @@ impl Thread {
 
     fn prepare(&mut self, items: Vec<Item>) -> Result<Vec<NewEntry>> {
         let mut entries = self.sessions.prepare(items, self.log.entries())?;
+        self.excerpts.clear();
         self.decide_what_is_shown(&mut entries)?;
         Ok(entries)
     }
@@ -217,7 +224,14 @@ impl Thread {
         }
         for entry in entries {
             let from = Seen::reach(&tally);
-            seen.place(tally.entries, from, &entry.body, &mut entry.measure, &allowances);
+            let seq = tally.entries;
+            let several = entry.measure.results.len() > 1;
+            let each = |index: usize, text: &str, lines: &Lines<'_>, shown: &Shown| {
+                let reference = reference_to_lines(seq, index, several);
+                let excerpt = first_excerpt(text, lines, shown, &reference);
+                self.excerpts.push(((seq, index, Form::Full, None), excerpt));
+            };
+            seen.place((seq, from), &entry.body, &mut entry.measure, &allowances, each);
             tally = tally.with(Effect::of(&entry.body, &entry.measure));
         }
         self.seen = Some(seen);
@@ -262,8 +276,10 @@ impl Thread {
         let appended = store.append(owner, id, at, &entries);
         // If entries were not appended as planned, the state is out of date.
         let as_thought = |seqs: &[u64]| seqs.first() == Some(&self.session.tally.entries);
-        if !appended.as_ref().is_ok_and(|appended| as_thought(&appended.seqs)) {
-            self.seen = None;
+        let excerpts = std::mem::take(&mut self.excerpts);
+        match appended.as_ref().is_ok_and(|appended| as_thought(&appended.seqs)) {
+            true => excerpts.into_iter().for_each(|(at, made)| self.log.excerpts().put(at, made)),
+            false => self.seen = None,
         }
         let Appended { seqs, lease, .. } = appended?;
         match (lease, &self.lease) {

@@ -22,6 +22,12 @@ impl Excerpts {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(place).or_insert_with(|| Arc::new(make())).clone()
     }
+
+    /// Caches an excerpt that was made in another place.
+    pub(crate) fn put(&self, place: ExcerptKey, excerpt: Excerpt) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(place, Arc::new(excerpt));
+    }
 }
 
 impl Clone for Excerpts {

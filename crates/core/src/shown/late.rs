@@ -41,7 +41,8 @@ pub(crate) fn decide_late(
         let mut measure = entry.measure.clone();
         let kinds = entry.body.message().into_iter().flat_map(|message| message.results());
         let kinds: Vec<_> = kinds.map(|result| (kind_of_result(&seen, result), result)).collect();
-        seen.place(entry.seq, from, &entry.body, &mut measure, allowances);
+        let at = (entry.seq, from);
+        seen.place(at, &entry.body, &mut measure, allowances, |_, _, _, _| {});
         for (place, ((kind, result), measure)) in kinds.into_iter().zip(measure.results).enumerate()
         {
             let by_itself = alone(&result.text(), kind);

@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 pub use allowances::Allowances;
-pub(crate) use cache::Excerpts;
+pub(crate) use cache::{ExcerptKey, Excerpts};
 pub use decide::alone;
 pub use kind::ToolKind;
 pub(crate) use late::decide_late;
@@ -167,9 +167,38 @@ pub fn excerpt(
     };
     let parts = fill_in(shown.of(form), &lines, room, visible);
     let thin = form == Form::Thin && (!shown.thin.is_empty() || matches!(parts, Cow::Owned(_)));
-    let written = match shown.echo {
+    write(text, &lines, (&parts, shown.echo), thin, reference)
+}
+
+/// What pages lines of a result back: the entry and, where it has several results, which of them.
+pub(crate) fn reference_to_lines(seq: u64, index: usize, one_of_several: bool) -> String {
+    match one_of_several {
+        true => format!("{seq}.{}", index + 1),
+        false => seq.to_string(),
+    }
+}
+
+/// The excerpt in its first form, of a text that was just decided about: all that it refers to is
+/// in the same context.
+pub(crate) fn first_excerpt(
+    text: &str,
+    lines: &Lines<'_>,
+    decided: &Shown,
+    reference: &str,
+) -> Excerpt {
+    write(text, lines, (&decided.parts, decided.echo), false, reference)
+}
+
+fn write(
+    text: &str,
+    lines: &Lines<'_>,
+    (parts, echo): (&[LineRange], bool),
+    thin: bool,
+    reference: &str,
+) -> Excerpt {
+    let written = match echo {
         true => Written { text: lines.first_words(ECHO_CHARS), lines: 1, refers_to: Vec::new() },
-        false => lines.write(&parts, reference),
+        false => lines.write(parts, reference),
     };
     let (excerpt, lines_of) = (written.text, lines.originals());
     let chars = |text: &str| text.chars().count() as u64;
@@ -180,7 +209,7 @@ pub fn excerpt(
         text: excerpt,
         lines: written.lines,
         lines_of,
-        echo: shown.echo,
+        echo,
         thin,
         refers_to: written.refers_to,
     }

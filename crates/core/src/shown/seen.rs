@@ -98,19 +98,20 @@ impl Seen {
     }
 
     /// Reads the next entry, and first decides about its results, which is stored in their
-    /// measures. Earlier text than `from` does not count.
+    /// measures. Earlier text than `from` does not count. Each text and its decision are passed to
+    /// `each`, with the index of the result, because nothing has to be split into lines again then.
     pub(crate) fn place(
         &mut self,
-        seq: u64,
-        from: u64,
+        (seq, from): (u64, u64),
         body: &Body,
         measure: &mut Measure,
         allowances: &Allowances,
+        mut each: impl FnMut(usize, &str, &Lines<'_>, &Shown),
     ) {
         let Some(message) = body.message().filter(|_| !measure.results.is_empty()) else {
             return self.read(seq, body, measure);
         };
-        let mut results = measure.results.iter_mut();
+        let mut results = measure.results.iter_mut().enumerate();
         self.next = seq + 1;
         self.walk(seq, message, |seen, result| {
             let text = text(result);
@@ -118,7 +119,8 @@ impl Seen {
             let digest = Digest::new(&lines);
             let shown = seen.decide_one(result, &digest, from, allowances);
             seen.read_result(seq, result, &digest, &shown);
-            if let Some(measure) = results.next() {
+            if let Some((index, measure)) = results.next() {
+                each(index, &text, &lines, &shown);
                 measure.shown = Some(shown);
             }
         });

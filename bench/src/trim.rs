@@ -79,7 +79,9 @@ fn replay(sessions: &Sessions, transcript: &Transcript, policy: &Policy, took: &
             other => Item::Noted(other),
         };
         let (time, ()) = timed(|| {
-            let thinned = asks.then(|| thread.thinning(policy, Duration::from_secs(300))).flatten();
+            let thinned = asks
+                .then(|| thread.thinning(policy, thread.last_at(), Duration::from_secs(300)))
+                .flatten();
             let thinned = thinned.map(|thinned| Item::Noted(Body::Thinned(thinned)));
             thread.record(thinned.into_iter().chain([item]).collect()).expect("appended");
         });

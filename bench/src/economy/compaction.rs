@@ -263,7 +263,9 @@ impl Replay {
         let passed = at.duration_since(self.world.now()).as_millis();
         self.world.advance(Duration::from_millis(u64::try_from(passed).unwrap_or(0)));
         let asks = body.message().is_some_and(Message::opens_turn);
-        let thinned = asks.then(|| self.thread.thinning(&Policy::chat(), Duration::MAX)).flatten();
+        let thinned = asks
+            .then(|| self.thread.thinning(&Policy::chat(), self.thread.last_at(), Duration::MAX))
+            .flatten();
         let item = match body.clone() {
             Body::Message(message) => Item::Said(Incoming::from(message)),
             other => Item::Noted(other),

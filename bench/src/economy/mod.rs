@@ -306,7 +306,7 @@ fn replay(
         }
         let asks = body.message().is_some_and(|message| message.opens_turn());
         let life = ttl.map_or(Duration::MAX, |seconds| Duration::from_secs(seconds.into()));
-        let thinned = asks.then(|| thread.thinning(&rule.policy, life)).flatten();
+        let thinned = asks.then(|| thread.thinning(&rule.policy, thread.last_at(), life)).flatten();
         let item = match body.clone() {
             Body::Message(message) => Item::Said(Incoming::from(message)),
             other => Item::Noted(other),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rethread_core::context::{Context, Model};
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::message::Usage;
-use rethread_core::{Session, Sessions};
+use rethread_core::{Entry, Role, Session, Sessions};
 use serde::Serialize;
 
 use crate::provider::{HOUR_FACTOR, Models, OFFLINE, Price, cache_facts};
@@ -68,32 +68,36 @@ impl NextCall {
         let tally = session.tally;
         let cleared = tally.boundary.map_or(0, |clear| clear.tokens);
         let facts = cache_facts(model);
-        let life = match facts.life.longer {
-            Some(_) => {
-                // What cannot be read is passed over: this is an estimate.
-                let last = tally.entries.saturating_sub(READ_ENTRIES)..tally.entries;
-                let last = sessions.entries(session.id(), last).around_damage();
-                facts.life.after(&last.flatten().collect::<Vec<_>>())
-            }
-            None => facts.life.usual,
+        // What cannot be read is passed over: this is an estimate.
+        let end = tally.entries.saturating_sub(READ_ENTRIES)..tally.entries;
+        let end = sessions.entries(session.id(), end).around_damage();
+        let end: Vec<Entry> = end.flatten().collect();
+        let life = facts.life.after(&end);
+        let id = model.id();
+        let by_model = |entry: &&Entry| {
+            let message = entry.body.message().filter(|message| message.role == Role::Assistant);
+            message.is_some_and(|message| message.model.as_deref() == Some(&*id))
         };
-        let last = session.last_activity_at;
-        let until = last.saturating_add(life).unwrap_or(Timestamp::MAX);
-        let pause = Duration::try_from(now.duration_since(last)).unwrap_or_default();
+        let replied = end.iter().rev().find(by_model).map(|entry| entry.at);
+        // It was asked, but so long ago that the reply is not in this part.
+        let earlier = || end.first().filter(|_| session.usage.contains_key(&id));
+        let last = replied.or_else(|| earlier().map(|entry| entry.at));
+        let until = last.map(|last| last.saturating_add(life).unwrap_or(Timestamp::MAX));
+        let pause = last.map(|last| Duration::try_from(now.duration_since(last)));
+        let pause = pause.and_then(Result::ok).unwrap_or_default();
         let hour = facts.life.after_pause(life, pause) > facts.life.usual;
-        let asked = session.usage.contains_key(&model.id());
         let tools = tools.iter().map(Spec::tokens).sum();
         let sent = context.tokens.saturating_add(tools);
         let cache = if model.provider == OFFLINE {
             CacheState::None
         } else if sent < facts.least {
             CacheState::TooShort { least: facts.least }
-        } else if !asked {
-            CacheState::Unsent
-        } else if now < until {
-            CacheState::Warm { until }
         } else {
-            CacheState::Cold { since: until }
+            match until {
+                None => CacheState::Unsent,
+                Some(until) if now < until && replied.is_some() => CacheState::Warm { until },
+                Some(since) => CacheState::Cold { since: since.min(now) },
+            }
         };
         let price = models.price(&model.id()).map(|price| match hour {
             true => Price { cache_write: price.input * HOUR_FACTOR, ..price },
@@ -119,7 +123,6 @@ impl NextCall {
 #[cfg(test)]
 mod tests {
     use rethread_core::message::Message;
-    use rethread_core::usage::ModelUsage;
     use rethread_core::{Fixed, MemoryStore, New, Owner, Sessions};
 
     use super::*;
@@ -129,29 +132,38 @@ mod tests {
     fn the_next_call_is_cheap_until_the_cache_ends() {
         let world = std::sync::Arc::new(Fixed::default());
         let store = std::sync::Arc::new(MemoryStore::new(world.clone()));
-        let sessions = Sessions::new(store, Owner::local(), world);
-        let mut session = sessions.create(&New::default(), None).expect("created");
+        let sessions = Sessions::new(store, Owner::local(), world.clone());
+        let id = sessions.create(&New::default(), None).expect("created").id();
         let model = describe("anthropic", "claude-sonnet-4-5");
         let messages = vec![Message::user("hello")];
         let mut context = Context { messages, tokens: 100_000, cuts: Vec::new(), stable: 1 };
-        session.tally.tokens = 400_000;
-        let now = session.last_activity_at;
-        let next = |session: &Session, context: &Context, seconds: i64| {
+        let now = world.now();
+        let said = |message: Message| {
+            sessions.thread(id).expect("opened").append(message).expect("appended");
+        };
+        let next = |context: &Context, seconds: i64| {
             let now = now + jiff::SignedDuration::from_secs(seconds);
+            let mut session = sessions.get(id).expect("there");
+            session.tally.tokens = 400_000;
             let shape = (&model, context, &[][..]);
-            let next = NextCall::new(&sessions, session, shape, &Models::default(), now);
+            let next = NextCall::new(&sessions, &session, shape, &Models::default(), now);
             let cents = |dollars: Option<f64>| (dollars.expect("priced") * 1e4).round() as u64;
             assert_eq!((next.tokens, next.said), (context.tokens, 400_000));
             (next.cache, cents(next.dollars), cents(next.dollars_cold))
         };
-        assert_eq!(next(&session, &context, 0), (CacheState::Unsent, 3_750, 3_750));
-        session.usage.insert(model.id(), ModelUsage::default());
+        said(Message::user("hello"));
+        said(Message { model: Some("openai/gpt-5".into()), ..Message::assistant("hi") });
+        assert_eq!(next(&context, 0), (CacheState::Unsent, 3_750, 3_750), "another model replied");
+        said(Message { model: Some(model.id()), ..Message::assistant("hello") });
         let until = now + jiff::SignedDuration::from_secs(300);
-        assert_eq!(next(&session, &context, 299), (CacheState::Warm { until }, 300, 3_750));
+        assert_eq!(next(&context, 299), (CacheState::Warm { until }, 300, 3_750));
+        // What is appended later keeps no cache warm.
+        world.advance(Duration::from_secs(200));
+        said(Message::user("and?"));
         let since = until;
-        assert_eq!(next(&session, &context, 300), (CacheState::Cold { since }, 3_750, 3_750));
+        assert_eq!(next(&context, 300), (CacheState::Cold { since }, 3_750, 3_750));
         context.tokens = 1_023;
         let too_short = CacheState::TooShort { least: 1_024 };
-        assert_eq!(next(&session, &context, 0), (too_short, 31, 31));
+        assert_eq!(next(&context, 0), (too_short, 31, 31));
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream;
+use jiff::Timestamp;
 use rethread_core::context::{Context, Cut, CutEffect, Model, Policy, Step as Cutter};
 use rethread_core::entry::{Body, Finished, RoundLimit};
 use rethread_core::message::{Call, ToolResult, Usage};
@@ -303,10 +304,12 @@ impl Runner {
     ) -> Result<Result<(Start, Arc<Context>), Refusal>, sessions::Error> {
         thread.show_by(&self.responder.policy);
         let model = &self.responder.model;
-        let before = Before::of(thread);
+        let before = Before::of(thread, model);
         let life = cache_facts(model).life.after(thread.log().entries());
         let mut start = match input {
-            TurnInput::Question(question) => self.ask_in(thread, question, life)?,
+            TurnInput::Question(question) => {
+                self.ask_in(thread, question, (before.replied, life))?
+            }
             TurnInput::Results(results) => match self.continued(thread, results)? {
                 Ok(start) => start,
                 Err(refusal) => return Ok(Err(refusal)),
@@ -322,14 +325,14 @@ impl Runner {
         &self,
         thread: &mut Thread,
         question: &Incoming,
-        cache_life: Duration,
+        (replied, cache_life): (Option<Timestamp>, Duration),
     ) -> Result<Start, sessions::Error> {
         let mut first: Vec<Item> = thread.log().repair().into_iter().map(Item::from).collect();
         let next = thread.head() + first.len() as u64;
         first.extend(self.instructions_first(thread, next)?.into_iter().map(Item::from));
         let undecided = thread.undecided(&self.responder.policy)?;
         first.extend(undecided.map(|decided| Item::from(Body::Decided(decided))));
-        let thinned = thread.thinning(&self.responder.policy, cache_life);
+        let thinned = thread.thinning(&self.responder.policy, replied, cache_life);
         first.extend(thinned.map(|thinned| Item::from(Body::Thinned(thinned))));
         let mut all = first.clone();
         all.push(question.clone().into());

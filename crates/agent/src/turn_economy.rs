@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rethread_core::context::{Context, Cut, CutEffect, Step};
+use rethread_core::context::{Context, Cut, CutEffect, Model, Step};
 use rethread_core::entry::{Body, Entry, Thinning};
 use rethread_core::measure::message_tokens;
 use rethread_core::sessions::{Charged, Sent, ThinnedStats};
@@ -34,23 +34,25 @@ pub struct TurnEconomy {
 
 /// The state of a session before a turn.
 pub(crate) struct Before {
-    /// What the model was sent last, if this process sent it.
+    /// What was sent last, if this process sent it.
     sent: Option<Arc<Context>>,
-    /// When the last entry was written, if a model was asked before.
-    asked: Option<Timestamp>,
+    /// When the model that is about to be asked replied last.
+    pub(crate) replied: Option<Timestamp>,
+    /// Whether any model was asked before.
+    was_asked: bool,
     head: u64,
 }
 
 impl Before {
-    pub(crate) fn of(thread: &mut Thread) -> Before {
+    pub(crate) fn of(thread: &mut Thread, model: &Model) -> Before {
         let sent = thread.take_last_sent();
         let entries = thread.log().entries();
         let is_reply = |entry: &Entry| {
             entry.body.message().is_some_and(|message| message.role == Role::Assistant)
         };
         let was_asked = sent.is_some() || entries.iter().rev().any(is_reply);
-        let asked = entries.last().filter(|_| was_asked).map(|entry| entry.at);
-        Before { sent, asked, head: thread.head() }
+        let replied = thread.log().last_reply_of(&model.id());
+        Before { sent, replied, was_asked, head: thread.head() }
     }
 }
 
@@ -82,10 +84,14 @@ impl Meter {
                 }
             }
         }
-        let Some(last) = before.asked else { return meter };
-        let now = thread.log().entries().last().map_or(last, |entry| entry.at);
-        let idle = Duration::try_from(now.duration_since(last));
-        if idle.is_ok_and(|idle| idle > life) {
+        if !before.was_asked {
+            return meter;
+        }
+        let has_expired = |replied: Timestamp| {
+            let now = thread.log().entries().last().map_or(replied, |entry| entry.at);
+            Duration::try_from(now.duration_since(replied)).is_ok_and(|idle| idle > life)
+        };
+        if before.replied.is_none_or(has_expired) {
             meter.economy.cold_starts = 1;
             return meter;
         }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use crate::entry::{Body, Entry, Tally};
 use crate::message::{Block, BlockKind, Message, Role, ToolResult};
 use crate::shown::Excerpts;
@@ -124,6 +126,15 @@ impl Log {
             .and_then(|index| self.entries.get(index))
             .filter(|entry| entry.seq == seq)
             .or_else(|| self.pinned.iter().find(|entry| entry.seq == seq))
+    }
+
+    /// When this model (`provider/name`) replied last, in the part that was read.
+    pub fn last_reply_of(&self, model: &str) -> Option<Timestamp> {
+        let by_model = |entry: &&Entry| {
+            let message = entry.body.message().filter(|message| message.role == Role::Assistant);
+            message.is_some_and(|message| message.model.as_deref() == Some(model))
+        };
+        self.entries().iter().rev().find(by_model).map(|entry| entry.at)
     }
 
     /// The calls without a result, after a crash or a stop: those of the last reply, or of the last

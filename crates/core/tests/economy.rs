@@ -34,7 +34,7 @@ impl Conversation {
     fn turn(&mut self, pause: u64, texts: &[&str]) {
         self.world.advance(Duration::from_secs(pause));
         let (policy, model) = (Policy::chat(), model());
-        let thinned = self.thread.thinning(&policy, LIFE).map(Body::Thinned);
+        let thinned = self.thread.thinning(&policy, self.thread.last_at(), LIFE).map(Body::Thinned);
         let mut items: Vec<Item> = thinned.into_iter().map(Into::into).collect();
         items.push(Message::user("what is in it?").into());
         self.thread.record(items).expect("asked");

@@ -225,9 +225,13 @@ fn results_are_thinned_when_the_cache_is_cold_and_the_log_says_so() {
     let mut thread = store.held();
     let (policy, life) = (Policy::chat(), Duration::from_secs(300));
     turn(&mut thread, "look", &[file("alpha", 0..100)]);
-    assert_eq!(thread.thinning(&Policy::editor(), life), None, "another policy has no use for it");
+    assert_eq!(
+        thread.thinning(&Policy::editor(), thread.last_at(), life),
+        None,
+        "another policy has no use for it"
+    );
     store.world.advance(Duration::from_secs(301));
-    let thinned = thread.thinning(&policy, life).expect("it is cold");
+    let thinned = thread.thinning(&policy, thread.last_at(), life).expect("it is cold");
     let through = thread.head() - 1;
     assert_eq!(thinned, Thinned { from: 0, through, why: Thinning::Cold });
     let before = thread.context(&policy, &model()).expect("built").tokens;
@@ -243,7 +247,24 @@ fn results_are_thinned_when_the_cache_is_cold_and_the_log_says_so() {
     let again = store.sessions.context(store.id, &policy, &model()).expect("built");
     assert_eq!(again.hash(), after.hash());
     store.world.advance(Duration::from_secs(301));
-    assert_eq!(thread.thinning(&policy, life), None, "there is nothing new to thin");
+    assert_eq!(
+        thread.thinning(&policy, thread.last_at(), life),
+        None,
+        "there is nothing new to thin"
+    );
+}
+
+#[test]
+fn the_cache_of_a_model_that_was_not_asked_is_cold() {
+    let store = Store::new();
+    let mut thread = store.held();
+    let (policy, life) = (Policy::chat(), Duration::from_secs(300));
+    turn(&mut thread, "look", &[file("alpha", 0..100)]);
+    // Another model replied, or another program appended something, a moment ago.
+    assert_eq!(thread.log().last_reply_of("anthropic/never-asked"), None);
+    let thinned = thread.thinning(&policy, None, life).expect("it is cold");
+    assert_eq!(thinned.why, Thinning::Cold);
+    assert_ne!(thread.thinning(&policy, thread.last_at(), life), Some(thinned));
 }
 
 #[test]
@@ -254,11 +275,11 @@ fn a_warm_context_is_thinned_only_where_that_pays() {
     // Much was said after the result: writing it again costs more than thinning saves.
     turn(&mut thread, "look", &[file("alpha", 0..40)]);
     turn(&mut thread, &"a long question ".repeat(4_000), &[]);
-    assert_eq!(thread.thinning(&policy, life), None);
+    assert_eq!(thread.thinning(&policy, thread.last_at(), life), None);
     let head = thread.head();
     let much: Vec<String> = (0..5).map(|n| file(&format!("gamma{n}"), 0..90)).collect();
     turn(&mut thread, "read these", &much);
-    let thinned = thread.thinning(&policy, life).expect("it pays");
+    let thinned = thread.thinning(&policy, thread.last_at(), life).expect("it pays");
     assert_eq!(
         (thinned.from, thinned.why),
         (head, Thinning::Pays),
@@ -284,7 +305,8 @@ fn doctor_makes_again_what_was_decided_and_says_where_it_cannot() {
     }
     turn(&mut thread, "two", &[file("alpha", 0..50), file("beta", 0..300)]);
     store.world.advance(Duration::from_secs(400));
-    let thinned = thread.thinning(&Policy::chat(), Duration::from_secs(300)).expect("cold");
+    let thinned =
+        thread.thinning(&Policy::chat(), thread.last_at(), Duration::from_secs(300)).expect("cold");
     thread.note(Body::Thinned(thinned)).expect("noted");
     drop(thread);
     // Another process continues, and knows only the end of the log.

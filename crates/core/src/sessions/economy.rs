@@ -152,15 +152,21 @@ struct Replay {
     contexts: Follower,
     everything: Follower,
     cache_life: CacheLife,
+    /// What each model's provider has cached.
+    caches: BTreeMap<Option<String>, Cached>,
+    economy: Economy,
+}
+
+/// What a provider has cached for a model.
+struct Cached {
+    /// The messages, and the tokens of each.
+    messages: Vec<(Message, u64)>,
+    /// Everything, in tokens.
+    everything: u64,
+    /// When it was last used.
+    used_at: Timestamp,
     /// How long it keeps what was written last.
     kept_for: Duration,
-    /// What the provider has cached, and the tokens of each message.
-    cached: Vec<(Message, u64)>,
-    /// The same for everything, in tokens.
-    cached_everything: u64,
-    /// When the cache was last used, and for which model.
-    last: Option<(Timestamp, Option<String>)>,
-    economy: Economy,
 }
 
 impl Replay {
@@ -171,10 +177,7 @@ impl Replay {
             contexts: Follower::new(policy, model.clone()),
             everything: Follower::new(Policy::cli(), endless),
             cache_life,
-            kept_for: cache_life.usual,
-            cached: Vec::new(),
-            cached_everything: 0,
-            last: None,
+            caches: BTreeMap::new(),
             economy: Economy::default(),
         }
     }
@@ -182,26 +185,23 @@ impl Replay {
     /// Counts one call: the context of `log`, and its reply.
     fn call(&mut self, log: &Log, reply: &Message, at: Timestamp) {
         let sent_at = log.entries().last().map_or(at, |entry| entry.at);
-        let cold = match &self.last {
-            None => true,
-            Some((_, model)) if *model != reply.model => true,
-            Some((last, _)) => {
-                let idle = Duration::try_from(sent_at.duration_since(*last)).unwrap_or_default();
-                let cold = idle > self.kept_for;
-                self.kept_for = self.cache_life.after_pause(self.kept_for, idle);
-                cold
+        let mut kept_for = self.cache_life.usual;
+        let mut cached = self.caches.remove(&reply.model);
+        if let Some(cache) = &cached {
+            let idle = Duration::try_from(sent_at.duration_since(cache.used_at));
+            let idle = idle.unwrap_or_default();
+            kept_for = self.cache_life.after_pause(cache.kept_for, idle);
+            if idle > cache.kept_for {
+                cached = None;
             }
-        };
-        self.economy.calls += 1;
-        self.economy.cold_starts += u64::from(cold && self.last.is_some());
-        let everything = next_context(&mut self.everything, log, |context| context.tokens);
-        let cached = if cold { 0 } else { self.cached_everything.min(everything) };
-        let everything_sent = Charged { read: cached, written: everything - cached };
-        self.cached_everything = everything;
-        if cold {
-            self.cached.clear();
         }
-        let known = std::mem::take(&mut self.cached);
+        self.economy.cold_starts += u64::from(cached.is_none() && self.economy.calls > 0);
+        self.economy.calls += 1;
+        let (known, known_everything) =
+            cached.map_or_else(Default::default, |cache| (cache.messages, cache.everything));
+        let everything = next_context(&mut self.everything, log, |context| context.tokens);
+        let read = known_everything.min(everything);
+        let everything_sent = Charged { read, written: everything - read };
         let (now, same) = next_context(&mut self.contexts, log, |context| {
             let pairs = known.iter().zip(&context.messages);
             let same = pairs.take_while(|((old, _), new)| old == *new).count();
@@ -216,13 +216,14 @@ impl Replay {
             self.economy.rewritten += lost;
         }
         let contexts = Charged { read, written: tokens(&now) };
-        self.cached = known;
-        self.cached.truncate(same);
-        self.cached.extend(now);
+        let mut messages = known;
+        messages.truncate(same);
+        messages.extend(now);
         let model = reply.model.clone().unwrap_or_else(|| "unknown".into());
         let sent = Sent { contexts, everything: everything_sent };
         self.economy.models.entry(model).or_default().add(&sent);
-        self.last = Some((at, reply.model.clone()));
+        let cache = Cached { messages, everything, used_at: at, kept_for };
+        self.caches.insert(reply.model.clone(), cache);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{Incoming, Item, Result, Sessions};
 use crate::context::{Context, Follower, Model, Need, Policy, next, thinning_pays_from};
 use crate::entry::{Body, Decided, Effect, NewEntry, Summarized, Tally, Thinned, Thinning};
@@ -82,6 +84,11 @@ impl Thread {
     /// How many entries this thread has seen.
     pub fn head(&self) -> u64 {
         self.session.tally.entries
+    }
+
+    /// When its last entry was written.
+    pub fn last_at(&self) -> Option<Timestamp> {
+        self.log.entries().last().map(|entry| entry.at)
     }
 
     /// Appends a message. It is on disk when this returns.
@@ -170,9 +177,14 @@ impl Thread {
 
     /// The note to append before the next question: that the results of finished turns are shown in
     /// their thin form from there on. This happens if the provider's cache has expired since the
-    /// last entry, because sending the context then costs the same in any form; or if it pays
-    /// although the cache is warm. `None` if it would save little.
-    pub fn thinning(&self, policy: &Policy, cache_life: Duration) -> Option<Thinned> {
+    /// model replied, or if this model never did, because sending the context then costs the same
+    /// in any form; or if it pays although the cache is warm. `None` if it would save little.
+    pub fn thinning(
+        &self,
+        policy: &Policy,
+        replied: Option<Timestamp>,
+        cache_life: Duration,
+    ) -> Option<Thinned> {
         let last = self
             .log
             .entries()
@@ -188,8 +200,11 @@ impl Thread {
             return None;
         }
         let through = last.seq;
-        let idle = Duration::try_from(self.sessions.world.now().duration_since(last.at));
-        if idle.is_ok_and(|idle| idle > cache_life) {
+        let now = self.sessions.world.now();
+        let has_expired = |replied: Timestamp| {
+            Duration::try_from(now.duration_since(replied)).is_ok_and(|idle| idle > cache_life)
+        };
+        if replied.is_none_or(has_expired) {
             return Some(Thinned { from: begins, through, why: Thinning::Cold });
         }
         let from = thinning_pays_from(&self.log, policy)?;

@@ -8,10 +8,11 @@ use rethread_agent::agents::{AgentFault, AgentSource, Agents};
 use rethread_agent::host::{FolderFile, FolderTrust};
 use rethread_agent::own_commands::{self, OwnCommand};
 use rethread_agent::provider::Env;
-use rethread_agent::tool::{Confinement, RunSettings, launcher};
+use rethread_agent::tool::{Confinement, RunSettings, Spec, launcher};
 use rethread_agent::{
-    Bounds, Grant, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces,
+    Bounds, Grant, Host, HostLimits, HostSettings, Roster, RosterSettings, TurnOptions, Workspaces,
 };
+use rethread_core::Session;
 use rethread_core::context::Policy;
 use rethread_store::System;
 use serde::Serialize;
@@ -229,6 +230,18 @@ impl Cli {
     ) -> Result<Host, Error> {
         let settings = self.settings(answering, workspaces, transcripts)?;
         Ok(Host::new(self.store.clone(), Arc::new(System), settings))
+    }
+
+    /// The tools that the agent of a session is offered if someone can be asked, as in a chat.
+    pub(crate) fn tools_offered(&self, roster: Roster, session: &Session) -> Vec<Spec> {
+        // Without a folder there are no tools.
+        let workspaces = self.workspaces().unwrap_or_else(|_| Workspaces::none());
+        let (limits, transcripts) = (HostLimits::default(), None);
+        let settings = HostSettings { roster, workspaces, limits, transcripts };
+        let host = Host::new(self.store.clone(), Arc::new(System), settings);
+        let viewer = host.handle(self.sessions.owner().clone()).viewer(session);
+        let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
+        viewer.map(|viewer| viewer.offered(session.id(), &options)).unwrap_or_default()
     }
 
     /// The settings of a host.

@@ -232,6 +232,8 @@ impl Chat {
     /// What fills the context window; into a pipe, what the model would be sent, line by line.
     fn show_context(&self) -> Result<(), Error> {
         let session = self.handle.sessions().get(self.current()?)?;
+        let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
+        let specs = self.runner.offered(session.id(), &options);
         if self.voice.look != Look::Raw {
             let (policy, model) = self.shape();
             let policy = policy.for_session(&session.header);
@@ -243,8 +245,6 @@ impl Chat {
             });
             let project = context::project_line(self.handle.sessions(), &session)?;
             let context = self.handle.sessions().build(session.clone(), &policy, &model)?;
-            let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
-            let specs = self.runner.offered(self.current()?, &options);
             let shape = (columns(), self.voice.look == Look::Plain);
             for line in window::lines(&context, (&model, &specs), restored, shape) {
                 self.voice.notice(line);
@@ -260,7 +260,8 @@ impl Chat {
             }
             return Ok(());
         }
-        context::print(&self.cli, session, self.shape(), None, true)?;
+        let (policy, model) = self.shape();
+        context::print(&self.cli, session, (policy, model, specs), None, true)?;
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use rethread_agent::{NextCall, ProjectFile, TurnOptions, project_files};
+use rethread_agent::tool::Spec;
+use rethread_agent::{NextCall, ProjectFile, project_files};
 use rethread_core::context::{CutEffect, Model, Policy, Report, explain};
 use rethread_core::{Session, Sessions};
 use serde::Serialize;
@@ -20,14 +21,15 @@ pub(crate) fn run(cli: &Cli, args: &Context) -> Done {
     let roster = cli.roster(Answering { model, window, ..Answering::default() })?;
     let (policy, model) = roster.shape(&session.header)?;
     let policy = args.policy.as_deref().map_or(policy, preset);
-    print(cli, session, (policy, model), args.max_history, args.explain)
+    let tools = cli.tools_offered(roster, &session);
+    print(cli, session, (policy, model, tools), args.max_history, args.explain)
 }
 
 /// Prints what a model would be sent for a session.
 pub(crate) fn print(
     cli: &Cli,
     session: Session,
-    (policy, model): (Policy, Model),
+    (policy, model, tools): (Policy, Model, Vec<Spec>),
     max_history: Option<u32>,
     explained: bool,
 ) -> Done {
@@ -37,10 +39,6 @@ pub(crate) fn print(
     }
     let project = project_line(&cli.sessions, &session)?;
     let context = cli.sessions.build(session.clone(), &policy, &model)?;
-    // The tools this agent is offered if someone can be asked, as in a chat.
-    let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
-    let viewer = cli.handle.viewer(&session).ok();
-    let tools = viewer.map(|viewer| viewer.offered(session.id(), &options)).unwrap_or_default();
     let shape = (&model, &context, &tools[..]);
     let next = NextCall::new(&cli.sessions, &session, shape, &cli.config.models, cli.now());
     if cli.global.json {

@@ -165,6 +165,38 @@ fn every_context_fits_its_window_and_is_accepted() {
 }
 
 #[test]
+fn of_a_turn_as_long_as_the_window_the_question_and_the_end_stay_for_the_next_questions() {
+    let sessions = sessions();
+    let (id, mut thread) = held(&sessions);
+    let mut numbers = Numbers(11);
+    let (policy, model) = (Policy::chat(), model("openai", 32_000));
+    thread.append(Message::user("Rewrite the parser.")).expect("asked");
+    for round in 0..120 {
+        let call = Block::tool_use(format!("c{round}"), "bash", Raw::of(&json!({"n": round})));
+        thread.append(Message::new(Role::Assistant, vec![call])).expect("replied");
+        thread.append(Message::tool_result(format!("c{round}"), read(&mut numbers))).expect("ran");
+    }
+    thread.append(Message::assistant("The parser is rewritten.")).expect("replied");
+    let mut kept: Option<Vec<Message>> = None;
+    for question in ["And the tests?", "Is it fast?", "Commit it."] {
+        thread.append(Message::user(question)).expect("asked");
+        let context = thread.context(&policy, &model).expect("built");
+        let texts: Vec<String> = context.messages.iter().map(Message::plain_text).collect();
+        let place = |text: &str| texts.iter().position(|other| other == text);
+        let (first, last) = (place("Rewrite the parser."), place("The parser is rewritten."));
+        let (Some(first), Some(last)) = (first, last) else { panic!("{}", explain(&context)) };
+        assert!(last > first + 4, "some of its rounds are there: {}", explain(&context));
+        assert!(context.tokens < model.budget(), "{}", context.tokens);
+        // It is not written again for each question.
+        let now = context.messages[..=last].to_vec();
+        assert_eq!(kept.get_or_insert_with(|| now.clone()), &now);
+        let again = sessions.context(id, &policy, &model).expect("built");
+        assert_eq!(again.hash(), context.hash(), "read from its end");
+        thread.append(Message::assistant("Yes.")).expect("replied");
+    }
+}
+
+#[test]
 fn a_full_window_is_rewritten_once_in_a_quarter_of_it() {
     for (seed, window) in [(5, 32_000), (6, 64_000), (7, 128_000)] {
         let sessions = sessions();

@@ -377,8 +377,7 @@ impl<'a> Draft<'a> {
         // same step left out before is part of this.
         self.cuts.retain(|cut| {
             let damage = cut.by == Step::DAMAGE && tally.system != Some(cut.seq);
-            let before = cut.by == by && cut.seq == tally.begins();
-            cut.seq >= end.entries || !(damage || before)
+            cut.seq >= end.entries || !(damage || cut.by == by)
         });
         let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
         let change = CutEffect::Dropped {

@@ -2,13 +2,15 @@
 //!
 //! Old turns are dropped first, oldest first. The log is divided into pages, each a quarter of the
 //! budget long in the running count of tokens, and turns are dropped by whole pages: so the
-//! beginning of a context stays the same until the next page has to be dropped. If the last turn
-//! alone is too long, its older rounds are stubbed, then left out; and if what must stay is still
-//! too long, every long text is cut.
+//! beginning of a context stays the same until the next page has to be dropped. If the newest turn
+//! that is dropped is a long one, it may have been most of the conversation: its question and its
+//! last rounds stay, with stubs, in up to half of the budget. If the last turn alone is too long,
+//! its older rounds are stubbed, then left out; and if what must stay is still too long, every long
+//! text is cut.
 
 use std::borrow::Cow;
 
-use super::draft::{Draft, DraftMessage, Round, Turn};
+use super::draft::{Draft, DraftMessage, DraftResult, Round, Turn};
 use super::stub_tools::stub;
 use super::{Cut, CutEffect, Step};
 use crate::limits::TRUNCATED_MARK;
@@ -56,11 +58,15 @@ pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
         return (draft, Fit::Turns(None));
     }
     let page = (budget / 4).max(1);
-    let older = drop_pages(&mut draft, budget, page);
+    let (older, thinned) = drop_pages(&mut draft, budget, page);
     if draft.tokens() <= budget {
-        return (draft, Fit::Turns(older));
+        return (draft, if thinned { Fit::Less } else { Fit::Turns(older) });
     }
-    thin_last_turn(&mut draft, budget, page);
+    let rest: u64 = draft.tokens() - draft.turns.last().map_or(0, |turn| turn.tokens());
+    if let Some(turn) = draft.turns.last_mut().filter(|turn| !turn.pinned) {
+        let dropped = thin_turn(turn, budget.saturating_sub(rest), page);
+        draft.report_rounds(dropped);
+    }
     if draft.tokens() > budget {
         cut_texts(&mut draft, budget);
     }
@@ -68,66 +74,110 @@ pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
 }
 
 /// Leaves out turns by whole pages until the rest fits. The last turn stays, finished or not: a
-/// context without it would be useless.
-fn drop_pages(draft: &mut Draft<'_>, budget: u64, page: u64) -> Option<Older> {
+/// context without it would be useless. Returns the newest page that was left out, and whether a
+/// turn of it stays in part.
+fn drop_pages(draft: &mut Draft<'_>, budget: u64, page: u64) -> (Option<Older>, bool) {
     let last = draft.turns.len().saturating_sub(1);
     let stays = |(index, turn): &(usize, &Turn<'_>)| turn.pinned || *index == last;
     let (fixed, old): (Vec<_>, Vec<_>) = draft.turns.iter().enumerate().partition(stays);
     let mut total = draft.system.as_ref().map_or(0, |said| said.tokens)
         + fixed.iter().map(|(_, turn)| turn.tokens()).sum::<u64>();
     // Pages from the newest backwards: each whole page that still fits stays.
-    let (mut first, mut older) = (None, None);
+    let (mut first, mut older, mut long) = (None, None, None);
     let page_of = |turn: &Turn<'_>| turn.before.tokens / page;
     for group in old.chunk_by(|(_, a), (_, b)| page_of(a) == page_of(b)).rev() {
         let (number, tokens) =
             (page_of(group[0].1), group.iter().map(|(_, turn)| turn.tokens()).sum::<u64>());
-        total += tokens;
-        if total > budget {
+        if total + tokens > budget {
             older = Some(Older { end: (number + 1) * page, tokens });
+            let newest = group.last().filter(|(_, turn)| turn.is_whole());
+            long =
+                newest.map(|(index, _)| *index).filter(|index| draft.said_in(*index) > budget / 2);
             break;
         }
+        total += tokens;
         first = Some(number);
     }
+    let mut dropped = None;
+    let long = long.filter(|index| {
+        let turn = &mut draft.turns[*index];
+        dropped = keep_end(turn, budget / 2, page);
+        turn.tokens() <= budget / 2 && total + turn.tokens() <= budget
+    });
+    let long = long.map(|index| draft.turns[index].seq);
     let newest = draft.turns.last().map(|turn| turn.seq);
     draft.drop_turns(Step::FIT_BUDGET, |turn| {
-        Some(turn.seq) == newest || first.is_some_and(|first| page_of(turn) >= first)
+        let stays = Some(turn.seq) == newest || Some(turn.seq) == long;
+        stays || first.is_some_and(|first| page_of(turn) >= first)
     });
-    older
+    draft.report_rounds(dropped.filter(|_| long.is_some()));
+    (older, long.is_some())
 }
 
-/// Stubs, then leaves out, the older rounds of the last turn, by whole pages.
-fn thin_last_turn(draft: &mut Draft<'_>, budget: u64, page: u64) {
-    let rest: u64 = draft.tokens() - draft.turns.last().map_or(0, |turn| turn.tokens());
-    let Some(turn) = draft.turns.last_mut().filter(|turn| !turn.pinned) else { return };
-    let user = turn.user.as_ref().map_or(0, |said| said.tokens);
-    let Some(last) = turn.rounds.last().map(|round| page_of(round, page)) else { return };
+/// Rounds of a turn that were left out.
+struct DroppedRounds {
+    seq: u64,
+    through: u64,
+    messages: u64,
+    tokens: u64,
+}
 
-    let fits = |rounds: &[Round<'_>]| {
-        rest + user + rounds.iter().map(|round| round.tokens()).sum::<u64>() <= budget
-    };
-    let pages = |rounds: &[Round<'_>]| -> Vec<u64> {
-        rounds
-            .chunk_by(|a, b| page_of(a, page) == page_of(b, page))
-            .map(|g| page_of(&g[0], page))
-            .collect()
-    };
-    for old in pages(&turn.rounds) {
-        if old == last || fits(&turn.rounds) {
+impl Draft<'_> {
+    /// Tokens of what was said in a turn, in whatever form it is shown.
+    fn said_in(&self, index: usize) -> u64 {
+        let next = self.turns.get(index + 1).map(|turn| turn.before.tokens);
+        let end = next.unwrap_or_else(|| self.log.tally().tokens);
+        end.saturating_sub(self.turns[index].before.tokens)
+    }
+
+    fn report_rounds(&mut self, dropped: Option<DroppedRounds>) {
+        if let Some(DroppedRounds { seq, through, messages, tokens }) = dropped {
+            self.cut_range(Step::FIT_BUDGET, seq, through, CutEffect::Dropped { messages, tokens });
+        }
+    }
+}
+
+/// Keeps the question and the last rounds of a turn, with a stub for each result that is longer. What
+/// stays depends on nothing but the turn, so it is the same for every later question.
+fn keep_end(turn: &mut Turn<'_>, room: u64, page: u64) -> Option<DroppedRounds> {
+    for answer in turn.rounds.iter_mut().flat_map(|round| &mut round.answers) {
+        // The stub is compared with the result itself: an excerpt may refer to others.
+        (answer.content, answer.cut) = (None, None);
+        answer.refers_to.clear();
+        answer.tokens = answer.measure.map_or(answer.tokens, |measure| measure.tokens.into());
+        stub_to_fit(answer);
+    }
+    drop_rounds(turn, room, page)
+}
+
+/// Stubs, then leaves out, the older rounds of a turn, by whole pages.
+fn thin_turn(turn: &mut Turn<'_>, room: u64, page: u64) -> Option<DroppedRounds> {
+    let last = turn.rounds.last().map(|round| page_of(round, page))?;
+    for old in pages(&turn.rounds, page) {
+        if old == last || turn.tokens() <= room {
             break;
         }
         let rounds = turn.rounds.iter_mut().filter(|round| page_of(round, page) == old);
-        rounds.flat_map(|round| &mut round.answers).for_each(|answer| {
-            stub(answer);
-            if let Some(cut) = &mut answer.cut {
-                cut.by = Step::FIT_BUDGET;
-            }
-        });
+        rounds.flat_map(|round| &mut round.answers).for_each(stub_to_fit);
     }
-    let all = pages(&turn.rounds);
+    drop_rounds(turn, room, page)
+}
+
+fn stub_to_fit(answer: &mut DraftResult<'_>) {
+    stub(answer);
+    if let Some(cut) = &mut answer.cut {
+        cut.by = Step::FIT_BUDGET;
+    }
+}
+
+/// Leaves out rounds of a turn, by whole pages.
+fn drop_rounds(turn: &mut Turn<'_>, room: u64, page: u64) -> Option<DroppedRounds> {
+    let all = pages(&turn.rounds, page);
+    let last = *all.last()?;
     let mut kept_from = all[0];
-    let mut total: u64 = rest + user + turn.rounds.iter().map(|round| round.tokens()).sum::<u64>();
+    let mut total = turn.tokens();
     for (index, old) in all.iter().enumerate() {
-        if *old == last || total <= budget {
+        if *old == last || total <= room {
             break;
         }
         let gone = turn.rounds.iter().filter(|round| page_of(round, page) == *old);
@@ -137,10 +187,10 @@ fn thin_last_turn(draft: &mut Draft<'_>, budget: u64, page: u64) {
     // The newest round of the last page stays, however large.
     let newest = turn.rounds.len() - 1;
     let mut index = 0;
-    let mut dropped: Option<(u64, u64, u64, u64)> = None;
+    let mut dropped: Option<DroppedRounds> = None;
     turn.rounds.retain(|round| {
         let by_page = page_of(round, page) < kept_from;
-        let by_size = page_of(round, page) == last && total > budget && index < newest;
+        let by_size = page_of(round, page) == last && total > room && index < newest;
         index += 1;
         if !(by_page || by_size) {
             return true;
@@ -148,15 +198,22 @@ fn thin_last_turn(draft: &mut Draft<'_>, budget: u64, page: u64) {
         if by_size {
             total -= round.tokens();
         }
-        let gone = dropped.get_or_insert((round.reply.seq, round.reply.seq, 0, 0));
-        gone.1 = round.through();
-        gone.2 += round.messages();
-        gone.3 += round.tokens();
+        let (seq, through) = (round.reply.seq, round.through());
+        let first = DroppedRounds { seq, through, messages: 0, tokens: 0 };
+        let gone = dropped.get_or_insert(first);
+        gone.through = through;
+        gone.messages += round.messages();
+        gone.tokens += round.tokens();
         false
     });
-    if let Some((seq, through, messages, tokens)) = dropped {
-        draft.cut_range(Step::FIT_BUDGET, seq, through, CutEffect::Dropped { messages, tokens });
-    }
+    dropped
+}
+
+/// The pages in which these rounds begin.
+fn pages(rounds: &[Round<'_>], page: u64) -> Vec<u64> {
+    let mut pages: Vec<u64> = rounds.iter().map(|round| page_of(round, page)).collect();
+    pages.dedup();
+    pages
 }
 
 fn page_of(round: &Round<'_>, page: u64) -> u64 {

@@ -209,6 +209,25 @@ fn a_message_may_have_16_mib_and_no_more() {
 }
 
 #[test]
+fn a_line_that_is_too_large_does_not_undo_the_lines_before_it() {
+    let hint = "the lines before this one were stored (with --batch, none were)";
+    let too_large = format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat((16 << 20) - 27));
+    for (what, line) in [("a message", too_large), ("a line", "x".repeat(17 << 20))] {
+        let home = Home::new();
+        let input = format!("{HELLO}\n{line}\n");
+        let said = home.feed(&["append", "--new", "--name", "plan"], input.as_str());
+        assert_eq!((said.code, said.seqs()), (1, vec![0]), "{what}: {}", said.err);
+        assert!(said.err.contains("line 2"), "{what}: {}", said.err);
+        let words: Vec<&str> = said.err.split_whitespace().collect();
+        assert!(words.join(" ").contains(hint), "{what}: {}", said.err);
+        assert_eq!(home.json(&["show", "plan"])["entries"].as_array().map(Vec::len), Some(1));
+        let all = home.feed(&["append", "--new", "--name", "batch", "--batch"], input.as_str());
+        assert_eq!(all.code, 1, "{what}: {}", all.err);
+        assert_eq!(home.run(&["show", "batch"]).code, 1, "{what}: nothing of a batch is stored");
+    }
+}
+
+#[test]
 fn what_was_acknowledged_survives_kill_9() {
     let home = Home::new();
     home.session("crash", &[HELLO]);

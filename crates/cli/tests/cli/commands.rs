@@ -532,7 +532,14 @@ fn completions_and_manual_pages_are_made() {
     }
     assert!(home.run(&["man"]).out.contains(".TH rethread"));
     assert_eq!(home.run(&["man", "--out", "pages"]).code, 0);
-    assert!(home.path().join("pages/rethread-append.1").exists());
+    let page = |name: &str| {
+        std::fs::read_to_string(home.path().join("pages").join(name)).expect("a manual page")
+    };
+    let (root, append) = (page("rethread.1"), page("rethread-append.1"));
+    assert!(root.contains("\n.SH EXAMPLES\n"), "{root}");
+    assert!(append.contains("\n.SH NOTES\nGlobal options"), "{append}");
+    assert!(append.contains("see rethread(1)."), "{append}");
+    assert!(!root.contains("EXTRA") && !append.contains("EXTRA"));
 }
 
 #[test]

@@ -459,19 +459,19 @@ fn report_problems(found: &Found, receipt: &ImportReceipt) {
 }
 
 fn report_pairs(account: &Account) -> Result<(), Error> {
-    let mut text = format!(
-        "  {}, {} with their result",
-        plural(account.calls, "tool call"),
-        count(account.pairs)
-    );
+    let mut text =
+        format!("  {}, {} with a result", plural(account.calls, "tool call"), count(account.pairs));
     for (number, why) in [
         (account.open, "open when the session ended"),
         (account.dropped, "dropped when the conversation continued"),
-        (account.orphans, "results whose call is not in the file"),
     ] {
         if number > 0 {
             text = format!("{text}, {} {why}", count(number));
         }
+    }
+    if account.orphans > 0 {
+        let results = plural(account.orphans, "result");
+        text = format!("{text}, {results} whose call is not in the file");
     }
     let tokens = account.tokens;
     line(format_args!(

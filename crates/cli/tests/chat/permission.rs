@@ -180,7 +180,7 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     window.say("/fork");
     window.shows(&["You are now in"]);
     window.say("/permissions");
-    window.shows(&["Nothing is allowed without asking."]);
+    window.shows(&["Nothing is allowed without asking.\nYou are asked about every change.\n"]);
     at_prompt(&window);
     window.say("more");
     asks(&window, &["command: touch five"]);

@@ -268,7 +268,7 @@ impl Reader {
             // The user went back, and so did the count: it leaves out the undone turns.
             (false, Some(last)) => {
                 out.note(format!(
-                    "the count of tokens went back from {} to {}; what was given up is not in it",
+                    "the token count dropped from {} to {}; it leaves out turns that were undone",
                     before.total(),
                     total.total()
                 ));

@@ -83,8 +83,8 @@ struct Ttl(Option<u32>);
 impl std::fmt::Display for Ttl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            Some(seconds) => write!(f, "ends after {seconds} s"),
-            None => write!(f, "never ends"),
+            Some(seconds) => write!(f, "expires after {seconds} s"),
+            None => write!(f, "never expires"),
         }
     }
 }

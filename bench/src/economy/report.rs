@@ -222,12 +222,14 @@ pub(super) fn savings(row: &Row) -> String {
     let mut out = String::from("| what is left out | saves |\n|---|---|\n");
     for (at, why) in WHYS.into_iter().enumerate() {
         let what = match why {
-            CutReason::Tidied => "blanks, colours and line numbers, where nothing else is",
-            CutReason::Echo => "what an edit says again",
-            CutReason::Repeated => "lines that an earlier result shows, and more of those results",
+            CutReason::Tidied => "blanks, colours and line numbers, if nothing else is left out",
+            CutReason::Echo => "text that the result of an edit repeats from its call",
+            CutReason::Repeated => {
+                "lines that an earlier result already shows, and other lines of those results"
+            }
             CutReason::Long => "lines beyond the allowance",
             CutReason::Cold => "lines of finished turns, when the cache was cold",
-            CutReason::Pays => "lines of finished turns, when that paid",
+            CutReason::Pays => "lines of finished turns, because that saved more than it cost",
         };
         writeln!(out, "| {what} | {:.1} |", row.saved[at]).expect("memory takes every write");
     }

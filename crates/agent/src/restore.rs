@@ -25,7 +25,7 @@ use crate::runner::{Runner, TurnError};
 
 /// The text used if the model did not acknowledge the summary.
 pub const NO_ACKNOWLEDGMENT: &str =
-    "(No acknowledgment came. The summary of the previous session is restored; go on.)";
+    "(The model did not acknowledge the summary of the previous session. It is restored.)";
 
 /// A session to continue.
 #[derive(Clone, Debug, PartialEq)]

@@ -140,7 +140,7 @@ fn edits_of(input: Input) -> Result<Vec<Edit>, ToolFailure> {
         (Some(old), Some(new), None) => Ok(vec![Edit { old, new, all }]),
         (None, None, Some(edits)) if !all && (1..=EDITS_MAX).contains(&edits.len()) => Ok(edits),
         (None, None, Some(edits)) if edits.len() > EDITS_MAX => {
-            Err(ToolFailure(format!("`edits` may have {EDITS_MAX} edits at the most")))
+            Err(ToolFailure(format!("`edits` may have at most {EDITS_MAX} edits")))
         }
         _ => {
             Err(ToolFailure("give either `old` and `new`, or `edits` with one edit or more".into()))

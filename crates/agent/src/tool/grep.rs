@@ -77,11 +77,11 @@ impl Tool for Grep {
             input: schema(
                 json!({
                     "pattern": {"type": "string", "description": "The regular expression (Rust syntax: no look-around, no back-references)."},
-                    "path": {"type": "string", "description": "The folder or file to search; everything when left out."},
+                    "path": {"type": "string", "description": "The folder or file to search; by default, everything."},
                     "glob": {"type": "string", "description": "Only files of these names, such as `*.md`; `!*.md` for all others."},
                     "ignore_case": {"type": "boolean", "description": "Whether `a` also finds `A`."},
-                    "context": {"type": "integer", "description": "Lines to show before and after each match, 5 at the most."},
-                    "max": {"type": "integer", "description": "Matches to give: 100 when left out, 500 at the most."},
+                    "context": {"type": "integer", "description": "Lines to show before and after each match, at most 5."},
+                    "max": {"type": "integer", "description": "Matches to return: by default 100, at most 500."},
                 }),
                 &["pattern"],
             ),

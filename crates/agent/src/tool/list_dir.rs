@@ -50,7 +50,7 @@ impl Tool for ListDir {
                           (file, dir, link, other) and size in bytes."
                 .into(),
             input: schema(
-                json!({"path": {"type": "string", "description": "The folder; the workspace itself when left out."}}),
+                json!({"path": {"type": "string", "description": "The folder; by default, the workspace itself."}}),
                 &[],
             ),
         }

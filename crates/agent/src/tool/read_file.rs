@@ -37,7 +37,7 @@ impl Tool for ReadFile {
         Spec {
             name: "read_file".into(),
             description: "Reads a text file of the workspace, each line with its number and a tab \
-                          before it. Gives at most 2,000 lines; the last line says where to read on."
+                          before it. Returns at most 2,000 lines; the last line says how to continue."
                 .into(),
             input: schema(
                 json!({
@@ -121,7 +121,7 @@ impl Tool for ReadFile {
             }
             let of = if large { String::new() } else { format!(" of {total}") };
             let next = match total > last {
-                true => format!("; read on with offset={}", last + 1),
+                true => format!("; continue with offset={}", last + 1),
                 false => String::new(),
             };
             text.push_str(&format!("[lines {first}-{last}{of}{next}]"));

@@ -54,16 +54,15 @@ impl Tool for Recall {
         Spec {
             name: "recall".into(),
             description:
-                "Gives back, word for word, what was cut in this conversation or said in an \
-                          earlier session. Where a result says `[lines 38-74 cut; recall 42]`, \
-                          `42#38-74` gives just those lines, which is cheaper than all of it or \
-                          running the tool again."
+                "Returns verbatim what was cut in this conversation or said in an earlier session. \
+                 If a result says `[lines 38-74 cut; recall 42]`, `42#38-74` returns just those \
+                 lines, which is cheaper than all of it or running the tool again."
                     .into(),
             input: schema(
                 json!({
                     "ref": {"type": ["string", "integer", "array"], "items": {"type": ["string", "integer"]}, "description": "The `ref` of a cut result or of a search result (`42`, `0194a2b3:42`), or the id of a tool call. `42#38-74` is only its lines 38 to 74. Several are separated by commas: `42#38-74, 57#1-20`."},
                     "offset": {"type": "integer", "description": "Characters to skip."},
-                    "limit": {"type": "integer", "description": "Characters to give: 8,000 when left out, 32,000 at the most."},
+                    "limit": {"type": "integer", "description": "Characters to return: by default 8,000, at most 32,000."},
                 }),
                 &["ref"],
             ),

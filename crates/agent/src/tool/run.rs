@@ -97,18 +97,19 @@ impl Tool for Run {
     fn spec(&self) -> Spec {
         Spec {
             name: "run".into(),
-            description: "Runs a command with `sh -c` in the workspace and gives its output, \
-                          errors included, and its exit code. It gets no input. What it leaves \
-                          running is ended with it; for servers and long jobs set `background`, and \
-                          read their output with `run_output`. It writes only the workspace and the \
-                          temporary folder, and reaches no network unless `network` is set."
+            description: "Runs a command with `sh -c` in the workspace and returns its output, \
+                          including standard error, and its exit code. It gets no input. Processes it \
+                          leaves running are killed when it ends; for servers and long jobs set \
+                          `background`, and read their output with `run_output`. It can write only to \
+                          the workspace and the temporary folder, and has no network unless `network` \
+                          is set."
                 .into(),
             input: schema(
                 json!({
                     "command": {"type": "string", "description": "The command."},
-                    "timeout_s": {"type": "integer", "description": "Seconds it may take: 60 when left out, 600 at the most; in the background 4 hours."},
+                    "timeout_s": {"type": "integer", "description": "Timeout in seconds: by default 60, at most 600; in the background 4 hours."},
                     "background": {"type": "boolean", "description": "Start it and return at once."},
-                    "network": {"type": "boolean", "description": "Whether it must reach the network. The user is asked then."},
+                    "network": {"type": "boolean", "description": "Whether it needs the network. The user is asked then."},
                 }),
                 &["command"],
             ),
@@ -126,7 +127,9 @@ impl Tool for Run {
     fn must_ask(&self, input: &str) -> Option<String> {
         let input: Input = arguments(&self.spec().input, input).ok()?;
         let asks = input.network && !self.settings.network;
-        asks.then(|| "the command would reach the network (`run.network` allows it to all)".into())
+        let why =
+            "the command needs the network (`run.network = true` allows it for every command)";
+        asks.then(|| why.into())
     }
 
     /// A command gives its own timeout, and is ended here; the loop waits a little longer.

@@ -37,13 +37,13 @@ impl Tool for RunOutput {
     fn spec(&self) -> Spec {
         Spec {
             name: "run_output".into(),
-            description: "Gives what a command that `run` started in the background has written \
+            description: "Returns what a command that `run` started in the background has written \
                           since this was last called, and whether it still runs."
                 .into(),
             input: schema(
                 json!({
                     "id": {"type": "string", "description": "The command, such as `bg1`."},
-                    "wait_s": {"type": "integer", "description": "Seconds to wait for its end: none when left out, 300 at the most."},
+                    "wait_s": {"type": "integer", "description": "Seconds to wait for it to end: by default 0, at most 300."},
                     "kill": {"type": "boolean", "description": "End it first."},
                 }),
                 &["id"],

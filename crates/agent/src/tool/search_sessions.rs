@@ -46,13 +46,13 @@ impl Tool for SearchSessions {
         Spec {
             name: "search_sessions".into(),
             description: "Finds what was said in this and earlier sessions. All words must be \
-                          in one message; \"two words\" in quotes follow one another; a final * \
-                          stands for any ending. `recall` gives the whole text of a result by its `ref`."
+                          in one message; \"two words\" in quotes are a phrase; a final * \
+                          matches any ending. `recall` returns the whole text of a result by its `ref`."
                 .into(),
             input: schema(
                 json!({
                     "query": {"type": "string", "description": "Words to look for, in any case."},
-                    "limit": {"type": "integer", "description": "Places to give: 8 when left out, 20 at the most."},
+                    "limit": {"type": "integer", "description": "Results to return: by default 8, at most 20."},
                 }),
                 &["query"],
             ),

@@ -60,7 +60,7 @@ impl Tool for Todo {
     fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
         let Input { items } = arguments(&self.spec().input, input)?;
         if items.len() > TODO_ITEMS_MAX {
-            return Err(ToolFailure(format!("a list may have {TODO_ITEMS_MAX} steps at the most")));
+            return Err(ToolFailure(format!("a list may have at most {TODO_ITEMS_MAX} steps")));
         }
         let bad =
             |item: &Item| item.text.trim().is_empty() || item.text.chars().count() > TODO_CHARS_MAX;

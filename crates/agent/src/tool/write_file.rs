@@ -37,7 +37,7 @@ impl Tool for WriteFile {
     fn spec(&self) -> Spec {
         Spec {
             name: "write_file".into(),
-            description: "Writes a file of the workspace, whole: a new one with the folders it \
+            description: "Writes a whole file of the workspace: a new one, with the folders it \
                           needs, or in place of an old one."
                 .into(),
             input: schema(
@@ -88,7 +88,7 @@ pub(super) fn replace(
 ) -> Result<bool, ToolFailure> {
     if content.len() as u64 > FILE_BYTES_MAX {
         let max = FILE_BYTES_MAX >> 20;
-        return Err(ToolFailure(format!("a file may be {max} MiB at the most")));
+        return Err(ToolFailure(format!("a file may be at most {max} MiB")));
     }
     let error = |error: io::Error| failed("write", path, &error);
     if path.file_name().is_none() {

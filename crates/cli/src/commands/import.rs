@@ -269,7 +269,7 @@ impl Walk {
                 // It is kept with the session next to it.
             } else if is_twin(&path) {
                 note(format_args!(
-                    "{} is the twin of a transcript, and is kept with it",
+                    "{} belongs to the Markdown transcript of the same name and is kept with it",
                     clean(&path.display().to_string())
                 ));
             } else {

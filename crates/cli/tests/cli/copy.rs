@@ -171,5 +171,5 @@ fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says
     std::fs::write(home.path().join(format!("taken/{id}.json")), "{}").expect("written");
     let said = home.run(&["copy", "--from", "files:theirs", "--to", "files:taken"]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("not carried over, or other there: metadata.id"), "{said:?}");
+    assert!(said.out.contains("these fields could not be preserved: metadata.id"), "{said:?}");
 }

@@ -113,7 +113,7 @@ fn what_only_the_twin_of_a_transcript_holds_is_kept() {
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("twin 1 raw"), "{said:?}");
     assert!(
-        said.err.contains("s.json is the twin of a transcript, and is kept with it"),
+        said.err.contains("s.json belongs to the Markdown transcript of the same name"),
         "{said:?}"
     );
     let lines = home.run(&["export", "s", "--format", "rethread"]).out;

@@ -93,7 +93,7 @@ pub enum Error {
     #[error("session {id} has been continued since it was started")]
     ContinuedSince { id: SessionId },
     /// Every name that was tried is taken.
-    #[error("`{name}` is taken, with every number")]
+    #[error("`{name}` is taken, and so are all numbered variants")]
     NoFreeName { name: Name },
     /// There is no such entry.
     #[error("session {id} has no entry {seq}; it has {entries}")]

@@ -672,7 +672,7 @@ impl Reader {
         let (own, forks): (Vec<_>, Vec<_>) =
             branches.skip(1).partition(|(index, branch)| branch.base == *index);
         if !own.is_empty() {
-            out.note(format!("{} sessions that nothing ties together", own.len() + 1));
+            out.note(format!("{} unrelated sessions in one file", own.len() + 1));
         }
         let forks = forks.into_iter().map(|(_, branch)| branch);
         let (sides, forks): (Vec<_>, Vec<_>) = forks.partition(|branch| branch.side);
@@ -685,7 +685,8 @@ impl Reader {
             }
         }
         if !sides.is_empty() {
-            out.note(format!("{} of helpers: kept as sessions of their own", sides.len()));
+            let s = if sides.len() == 1 { "" } else { "s" };
+            out.note(format!("{} subagent session{s}, kept separately", sides.len()));
         }
         Ok(())
     }

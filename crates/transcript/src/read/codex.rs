@@ -44,12 +44,15 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     out.account.tokens = reader.total;
     if reader.sealed > 0 {
         out.note(format!(
-            "{} at the provider, encrypted: kept, but what they say cannot be read",
-            plural(reader.sealed, "compaction")
+            "{}: kept, but unreadable",
+            plural(reader.sealed, "encrypted compaction")
         ));
     }
     if reader.metas > 1 {
-        out.note(format!("{} session_meta: the first names the session", reader.metas));
+        out.note(format!(
+            "{} session_meta records; the first identifies the session",
+            reader.metas
+        ));
     }
     if reader.metas == 0 {
         out.note("no session_meta: the file begins in the middle");

@@ -89,7 +89,9 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             let slot = Slot { session, id, at: Some(clock.now) };
             out.store(slot, Body::Summary(body), "summary")?;
         }
-        TranscriptSummary::Broken => out.note("its summary has no end, or nothing in it"),
+        TranscriptSummary::Broken => {
+            out.note("its summary is empty, or lacks one of its two markers");
+        }
         TranscriptSummary::Nothing => {}
     }
     for words in &parsed.rest {
@@ -104,7 +106,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     }
     if parsed.queries.is_some_and(|queries| queries != parsed.turns.len() as u64) {
         out.note(format!(
-            "it says {} queries; {} are there",
+            "its header says {} queries, but it has {}",
             parsed.queries.unwrap_or_default(),
             parsed.turns.len()
         ));

@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn lines_keep_their_numbers_where_a_context_shows_only_some_of_them() {
-        let first = "5\tfive\n6\tsix\n7\tseven\n8\teight\n[lines 5-8 of 99; read on with offset=9]";
+        let first =
+            "5\tfive\n6\tsix\n7\tseven\n8\teight\n[lines 5-8 of 99; continue with offset=9]";
         let known = file_lines(first, 5, &BTreeMap::new());
         assert_eq!(known.keys().copied().collect::<Vec<_>>(), [5, 6, 7, 8]);
         // The same file from line 4 on: 5 to 8 were shown, 9 is new, 10 and 11 are cut.

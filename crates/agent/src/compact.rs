@@ -64,12 +64,12 @@ pub enum Compacted {
 
 /// A completed compaction.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct CompactReceipt {
     /// The session that was compacted.
     pub from: SessionId,
     /// Tokens of its context.
     pub before: u64,
-    /// The summary.
     pub summary: Summarized,
     /// How the model failed, if the summary was extracted.
     pub failed: Option<String>,

@@ -34,6 +34,7 @@ pub struct NextCall {
 /// Whether a provider has a context in its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "cache", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum CacheState {
     /// The model is offline.
     None,
@@ -50,10 +51,7 @@ pub enum CacheState {
         until: Timestamp,
     },
     /// No.
-    Cold {
-        /// Since when.
-        since: Timestamp,
-    },
+    Cold { since: Timestamp },
 }
 
 impl NextCall {

@@ -17,8 +17,8 @@ use crate::tool::{Spec, Toolbox};
 
 /// An agent with everything it needs to answer.
 #[derive(Clone)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Responder {
-    /// The agent.
     pub agent: Agent,
     /// The model that answers.
     pub model: Model,
@@ -28,7 +28,6 @@ pub struct Responder {
     pub scribe: Scribe,
     /// The policy for contexts.
     pub policy: Policy,
-    /// The tools.
     pub tools: Arc<Toolbox>,
     /// What flags and configuration allow without asking.
     pub allow: Vec<Grant>,
@@ -46,10 +45,9 @@ pub struct Responder {
 
 /// The model that writes and acknowledges summaries, without tools.
 #[derive(Clone)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Scribe {
-    /// The model.
     pub model: Model,
-    /// Its provider.
     pub provider: Arc<dyn Provider>,
     /// Its instructions.
     pub prompt: String,

@@ -29,6 +29,7 @@ pub const NO_ACKNOWLEDGMENT: &str =
 
 /// A session to continue.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct PastSession {
     /// Its id, for display.
     pub id: String,
@@ -36,7 +37,6 @@ pub struct PastSession {
     pub session: Option<SessionId>,
     /// Its name, if it was given one.
     pub name: Option<Name>,
-    /// Its agent.
     pub agent: Option<String>,
     /// The file its agent came from.
     pub agent_path: Option<String>,
@@ -66,10 +66,10 @@ impl PastSession {
 
 /// A session that was continued from a summary.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Continued {
     /// The new session.
     pub session: Session,
-    /// The acknowledgment.
     pub acknowledgment: String,
     /// Whether the model wrote it.
     pub acknowledged: bool,
@@ -194,7 +194,7 @@ impl Runner {
             let measure = measure(&body, |_| None);
             let entry = NewEntry { id, at: Timestamp::UNIX_EPOCH, body, measure }.placed(&tally);
             tally = entry.tally;
-            log.push(entry).expect("entries are placed one behind the other");
+            log.push(entry).expect("entries are placed one after the other");
         }
         build(&log, &self.responder.policy, &self.responder.model).messages
     }

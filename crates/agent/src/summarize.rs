@@ -23,12 +23,12 @@ pub const INHERITED: &str = "inherited";
 
 /// The result of summarising.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum SummaryOutcome {
     /// The summary is in the log.
     Written(Summarized),
     /// The model failed twice, so the summary was extracted; it is in the log.
     Extracted {
-        /// The summary.
         summary: Summarized,
         /// How the model failed.
         why: String,

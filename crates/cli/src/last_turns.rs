@@ -27,7 +27,6 @@ pub(crate) struct LastTurns {
     turns: Vec<Turn<Entry>>,
     /// Turns before these, since the last clear or before it.
     pub(crate) earlier: u64,
-    /// The agent.
     agent: String,
 }
 

@@ -29,10 +29,10 @@ use crate::wire::{BotCommand, SetMyCommands, Update};
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The settings of the bot.
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct BotSettings {
     /// The URL of the Bot API.
     pub url: String,
-    /// The bot token.
     pub token: BotToken,
     /// Who may use it.
     pub people: People,
@@ -44,6 +44,7 @@ pub struct BotSettings {
 
 /// Why the bot cannot start, or had to stop.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum BotError {
     /// Telegram does not know the bot, or the URL is invalid.
     #[error(transparent)]
@@ -53,10 +54,7 @@ pub enum BotError {
     Sessions(#[from] sessions::Error),
     /// Another process runs this bot.
     #[error("another process is running this bot ({holder})")]
-    Held {
-        /// Who.
-        holder: String,
-    },
+    Held { holder: String },
     /// It was stopped before it was ready.
     #[error("stopped before Telegram was reached")]
     Stopped,

@@ -28,8 +28,8 @@ pub enum Decision {
 /// A session was answered by an agent from a different file than the one that would answer now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the session was answered by {theirs}; here, {ours} would answer")]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct AgentChanged {
-    /// The session.
     pub session: SessionId,
     /// The previous file.
     pub theirs: String,

@@ -21,8 +21,8 @@ const COMPACTION: &str = "compaction";
 
 /// Flags and configuration about agents and models.
 #[derive(Clone)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct RosterSettings {
-    /// The agents.
     pub agents: Agents,
     /// The default agent.
     pub agent: String,

@@ -1,10 +1,10 @@
 //! Commands that run in the background of a session, until they end, are stopped, or the program
 //! exits.
 //!
-//! A command belongs to the session that started it. Those that continue it, after a compaction or in a
-//! fork, reach it too, because their conversation knows of it; no other does. Each has a thread that
-//! waits for its end. Where there is a launcher, its commands end with this program however that
-//! ends; without one they are ended when this is dropped.
+//! A command belongs to the session that started it. Those that continue it, after a compaction or
+//! in a fork, reach it too, because their conversation knows of it; no other does. Each has a
+//! thread that waits for its end. Where there is a launcher, its commands end with this program
+//! however that ends; without one they are ended when this is dropped.
 
 use std::collections::HashMap;
 use std::io::PipeReader;
@@ -49,7 +49,7 @@ struct Job {
     ended: Arc<Mutex<Option<Ended>>>,
     /// What it wrote so far looks as if the sandbox had refused something.
     looks_refused: bool,
-    /// What a model is told then.
+    /// What is returned to the model then.
     refusal: String,
     stop: CancellationToken,
     waits: Option<JoinHandle<()>>,

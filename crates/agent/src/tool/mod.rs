@@ -61,8 +61,8 @@ use crate::events::Progress;
 
 /// The description of a tool for the model.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Spec {
-    /// Its name.
     pub name: Cow<'static, str>,
     /// What it does and when to use it.
     pub description: Cow<'static, str>,

@@ -350,7 +350,7 @@ impl Chat {
                     self.leave(SummaryMethod::Extract).await?;
                     return Err(Error::Io(error));
                 }
-                Err(error) => self.tell(&error),
+                Err(error) => self.report(&error),
             }
         }
     }
@@ -457,17 +457,17 @@ impl Chat {
             tokio::select! {
                 line = self.input.next() => match line {
                     Some(Line::Text(text)) if self.voice.typed && text.len() >= TERMINAL_LINE => {
-                        self.tell(&cut_line());
+                        self.report(&cut_line());
                     }
                     Some(Line::Text(text)) if self.voice.typed => return Ok(Typed::by_hand(text)),
                     Some(Line::Text(text)) => return Ok(Typed::piped(text)),
                     Some(Line::Ahead(typed)) => return Ok(typed),
                     Some(Line::Key(_)) => {}
-                    Some(Line::NotText) => self.tell(&Error::Word {
+                    Some(Line::NotText) => self.report(&Error::Word {
                         what: "this line is not valid UTF-8; it was not sent".into(),
                         hint: "check the encoding of the input",
                     }),
-                    Some(Line::TooLong) => self.tell(&Error::Word {
+                    Some(Line::TooLong) => self.report(&Error::Word {
                         what: "this line is longer than 4 MiB; it was not sent".into(),
                         hint: "save it to a file in the workspace and ask about the file",
                     }),
@@ -476,7 +476,7 @@ impl Chat {
                         return Err(Leaving::Told);
                     }
                     Some(Line::Failed(what)) => {
-                        self.tell(&Error::Io(std::io::Error::other(what)));
+                        self.report(&Error::Io(std::io::Error::other(what)));
                         return Err(Leaving::Asked);
                     }
                     None => {
@@ -556,7 +556,7 @@ impl Chat {
             let stopped = match self.compact().await {
                 Ok(stopped) => stopped,
                 Err(error) => {
-                    self.tell(&error);
+                    self.report(&error);
                     false
                 }
             };
@@ -741,7 +741,7 @@ impl Chat {
     }
 
     /// Shows an error; the chat continues.
-    fn tell(&self, error: &Error) {
+    fn report(&self, error: &Error) {
         let _code: ExitCode = errors::report_in_chat(error, self.cli.global.json);
     }
 }

@@ -160,7 +160,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Sessions of this folder beside the one that is open.
+    /// Sessions of this folder other than the one that is open.
     pub(super) fn others(&self) -> Result<u64, Error> {
         let workspace = self.runner.responder.workspace.clone();
         let filter = Filter { workspace, ..Sessions::default_filter() };

@@ -297,7 +297,7 @@ fn is_there(
     is_there
 }
 
-/// Writes a file beside the one that is there, readable by its owner alone, then puts it in its
+/// Writes a file next to the existing one, readable by its owner alone, then puts it in its
 /// place: a failure leaves the old one.
 fn replace(
     path: &Path,

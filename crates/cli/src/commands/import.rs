@@ -278,7 +278,7 @@ impl Walk {
         }
     }
 
-    /// Lines of another kind in a file beside sessions belong to something else of the same
+    /// Lines of another kind in a file next to sessions belong to something else of the same
     /// program, such as a journal. If nothing else is there, they may be sessions of an unknown
     /// format.
     fn excuse(&mut self) {

@@ -88,7 +88,7 @@ pub(super) fn open_url(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend
     let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
     let url = keep.map_or(url.clone(), |keep| url.keeping(keep));
     let tell: ProgressSink = Arc::new(|line| note(line));
-    url.open_telling(Arc::new(System), Some(&tell)).map_err(Error::Connect)
+    url.open_with_progress(Arc::new(System), Some(&tell)).map_err(Error::Connect)
 }
 
 /// Parses the URL of a store. Forms that have another meaning in other programs are refused before

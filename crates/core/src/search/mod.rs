@@ -63,8 +63,8 @@ impl Speaker {
 
 /// The searchable text of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct SearchText {
-    /// Its speaker.
     pub speaker: Speaker,
     /// The text, cut to [`INDEXED_BYTES_MAX`].
     pub text: String,
@@ -137,12 +137,12 @@ fn push_values(text: &mut String, value: &serde_json::Value) {
 /// The sort key of a hit; the greatest comes first. Messages of users and models come before calls
 /// and results of tools; then later ones before earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Rank {
     /// Whether it is part of the conversation.
     pub converses: bool,
     /// Its time.
     pub at: Timestamp,
-    /// The session.
     pub session: SessionId,
     /// Its position there.
     pub seq: u64,

@@ -80,7 +80,8 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`](crate::StoreError::NotFound) if there is no such session, and
+    /// [`StoreError::Damaged`](crate::StoreError::Damaged) if an entry cannot be read.
     pub fn turn_at(&self, Place { session, seq }: Place) -> Result<Turn<Entry>> {
         let mut turn = Turn::default();
         for entry in self.entries(session, seq..u64::MAX) {

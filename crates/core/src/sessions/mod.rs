@@ -122,10 +122,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// A message to append.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Incoming {
     /// An id chosen by the writer, which makes it safe to send the message twice.
     pub id: Option<EntryId>,
-    /// The message.
     pub message: Message,
 }
 
@@ -532,10 +532,6 @@ impl Sessions {
     }
 
     /// The session a key points at.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn resolve(&self, key: &Key) -> Result<Option<SessionId>> {
         Ok(self.store.resolve(&self.owner, key)?)
     }
@@ -558,7 +554,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session.
     pub fn bind(&self, key: &Key, to: SessionId) -> Result<()> {
         self.move_key(key, |bind| match bind.seen == Some(to) {
             true => Ok(()),
@@ -601,10 +597,6 @@ impl Sessions {
     }
 
     /// The entries that match a query, best first.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn find(&self, query: &Query, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         Ok(self.store.search(&self.owner, query, offset, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
@@ -677,10 +669,6 @@ impl Sessions {
 
     /// Checks every session in the store, of every owner, and the store itself. With `repair`, data
     /// that can be derived from the entries is corrected; an entry is never changed.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn doctor(
         &self,
         repair: bool,
@@ -747,7 +735,7 @@ mod tests {
         assert_eq!(session.tally.entries, 3);
         assert_eq!(sessions.resolve(&key).expect("read"), Some(session.id()));
         let (_, seqs) = sessions.create_with(&new, Some(&key), vec![said("a")]).expect("created");
-        assert_eq!(seqs, [2], "behind the note where the key came from");
+        assert_eq!(seqs, [2], "after the note about the key's origin");
     }
 
     #[test]

@@ -201,7 +201,7 @@ mod tests {
             .expect("restored");
         assert_eq!(sessions.resolve(&key).expect("resolved"), Some(child.id()));
         assert_eq!(child.header.parent, Some(Parent { id: parent, origin: Origin::Compact }));
-        assert_eq!(child.tally.queries, 0, "a restoration is no query");
+        assert_eq!(child.tally.queries, 0, "a restoration is not a query");
         sessions.undo(child.id()).expect("undone");
         assert_eq!(sessions.resolve(&key).expect("resolved"), Some(parent));
     }

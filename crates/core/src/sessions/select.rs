@@ -25,6 +25,7 @@ pub(super) const ID_DIGITS_MIN: usize = 4;
 
 /// Why a selector does not match exactly one session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum SelectError {
     /// Nothing matches.
     #[error("no session matches `{selector}`")]
@@ -35,7 +36,6 @@ pub enum SelectError {
     /// Several match.
     #[error("`{selector}` matches several sessions:{}{}", .candidates.iter().map(|(id, name)| format!("\n  {id}  {name}")).collect::<String>(), and_more(*.more))]
     Several {
-        /// The selector.
         selector: String,
         /// The matches, at most ten.
         candidates: Vec<(SessionId, String)>,

@@ -236,10 +236,6 @@ impl Thread {
     /// The note to append before the next question: which lines are shown of results that were
     /// appended without a decision. They are about to enter a context of this thread for the first
     /// time.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn undecided(&mut self, policy: &Policy) -> Result<Option<Decided>> {
         let Some(allowances) = policy.trim_results else { return Ok(None) };
         let tally = self.session.tally;
@@ -292,7 +288,7 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store.
+    /// [`StoreError::NotFound`] if the session was deleted.
     pub fn refresh(&mut self) -> Result<()> {
         let session = self.sessions.get(self.session.id())?;
         let new = self.head()..session.tally.entries;
@@ -329,10 +325,6 @@ impl Thread {
     }
 
     /// Releases the lease.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn release(&mut self, holder: &str) -> Result<()> {
         let (store, owner) = (&self.sessions.store, &self.sessions.owner);
         store.lease(owner, self.session.id(), holder, Duration::ZERO)?;
@@ -341,20 +333,12 @@ impl Thread {
     }
 
     /// What a model would be sent now, with the session's own history length.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
         self.build(&policy.clone().for_session(&self.session.header), model)
     }
 
     /// What a model would be sent now under exactly this policy. Extends the previous context if
     /// possible, and reads further back only if necessary.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn build(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
         let follower = self.follower.take().filter(|follower| follower.is_for(policy, model));
         let mut follower = follower.unwrap_or_else(|| Follower::new(policy.clone(), model.clone()));

@@ -89,8 +89,8 @@ impl TryFrom<Vec<u64>> for LineRange {
 
 /// A result as a model is shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Excerpt {
-    /// The text.
     pub text: String,
     /// Its length, and that of the original, in characters.
     pub chars: u64,
@@ -186,8 +186,9 @@ pub fn excerpt(
     }
 }
 
-/// The runs to show where some refer to results that are out of view: of those, the first lines that
-/// there is room for. What the result shows by itself stays, because later ones may refer to it.
+/// The runs to show where some refer to results that are out of view: of those, the first lines
+/// that there is room for. What the result shows by itself stays, because later ones may refer to
+/// it.
 fn fill_in<'a>(
     parts: &'a [LineRange],
     lines: &Lines<'_>,

@@ -237,7 +237,7 @@ impl Pass<'_> {
         let taken_all = || StoreError::Backend {
             store: "files",
             action: "find a name for a file",
-            source: format!("`{wanted}` is taken, and so are all numbered variants").into(),
+            source: format!("`{wanted}` is taken, with every number").into(),
         };
         numbers.find(|stem| !taken(stem)).ok_or_else(taken_all)
     }

@@ -25,7 +25,6 @@ pub(super) const READ: [&str; 4] = ["threads", "turns", "messages", "parts"];
 
 /// A conversation of the older tables.
 pub(super) struct Older {
-    /// Its session.
     pub(super) session: usize,
     /// The older tables contain its messages.
     pub(super) said: bool,

@@ -2,8 +2,8 @@
 //!
 //! The layout is a contract (`docs/format.md`): other programs read and write it too. What it has
 //! no place for (tool calls, clears, a reply that was stopped) is written on lines in italics,
-//! which it does not use otherwise. Text that looks like structure is escaped, see `markdown_marks`; control
-//! characters are left out.
+//! which it does not use otherwise. Text that looks like structure is escaped, see
+//! `markdown_marks`; control characters are left out.
 //!
 //! Entries are processed one at a time and at most one turn is held in memory, so a log can have
 //! any length. White space around a text is not kept.
@@ -26,8 +26,8 @@ const NAMELESS: &str = "Assistant";
 
 /// What is written about a session in addition to its entries.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct TranscriptHeader<'a> {
-    /// The session.
     pub session: &'a Session,
     /// The agent's name, for people.
     pub agent: &'a str,
@@ -39,10 +39,10 @@ pub struct TranscriptHeader<'a> {
 
 /// Input and output tokens of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct TokenCount {
     /// Input, cached tokens included.
     pub input: u64,
-    /// Output.
     pub output: u64,
 }
 

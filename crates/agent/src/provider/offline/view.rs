@@ -24,15 +24,12 @@ pub(super) struct Turn<'a> {
 
 /// A result of a tool.
 pub(super) struct Answer<'a> {
-    /// The tool.
     pub(super) tool: &'a str,
-    /// Its input.
     pub(super) input: Value,
     /// Its text, which may have been truncated.
     pub(super) text: String,
     /// The lines of a file that it shows, by their numbers.
     pub(super) lines: BTreeMap<u64, String>,
-    /// It failed.
     pub(super) failed: bool,
 }
 
@@ -127,8 +124,9 @@ impl Answer<'_> {
     }
 }
 
-/// The lines that a result of `read_file` shows, from `first` on, by their numbers in the file. Only
-/// some lines are numbered; those a context refers to as shown above are taken from what is `known`.
+/// The lines that a result of `read_file` shows, from `first` on, by their numbers in the file.
+/// Only some lines are numbered; those a context refers to as shown above are taken from what is
+/// `known`.
 fn file_lines(text: &str, first: u64, known: &BTreeMap<u64, String>) -> BTreeMap<u64, String> {
     /// Lines between two numbers: blank ones that a context leaves out, at most.
     const UNNUMBERED_MAX: u64 = 10;

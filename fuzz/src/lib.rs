@@ -152,7 +152,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("{} stays behind: {error}", self.0.display());
+            eprintln!("{} could not be removed: {error}", self.0.display());
         }
     }
 }

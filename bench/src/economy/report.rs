@@ -11,7 +11,7 @@ use super::what::What;
 /// Bootstrap samples: how far a figure depends on which sessions there are.
 const SAMPLES: usize = 400;
 
-/// What a rule came to over all sessions. Shares are in percent.
+/// The result of a rule over all sessions. Shares are in percent.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) group: Group,
@@ -55,7 +55,7 @@ struct Sums {
 }
 
 impl Row {
-    /// Adds up the calls of every session, beside what sending everything cost.
+    /// Adds up the calls of every session, and what sending everything would have cost.
     pub(super) fn new(rule: &Rule, scored: &[&[Scored]], whole: &[&[Scored]]) -> Row {
         let calls = || scored.iter().copied().flatten();
         let sum = |of: fn(&Scored) -> f64| calls().map(of).sum::<f64>();
@@ -163,7 +163,8 @@ pub(super) fn table(rows: &[Row]) -> String {
     out
 }
 
-/// The most important columns of some rules, for the sessions they may be chosen by and for the others.
+/// The most important columns of some rules, for the sessions they may be chosen by and for the
+/// others.
 pub(super) fn halves(halves: &[(&str, Vec<Row>)]) -> String {
     let mut out = String::from(
         "| sessions | rule | cost | +all | recall | edl | breaks (in a turn) |\n\

@@ -27,11 +27,11 @@ pub(super) struct Rule {
 pub(super) enum Group {
     /// Everything.
     Whole,
-    /// A preset of ours.
+    /// One of our presets.
     Ours,
     /// The rule of `chat` with other allowances.
     Curve,
-    /// What others do.
+    /// What other programs do.
     Others,
     /// A control or a bound.
     Control,
@@ -123,7 +123,7 @@ pub(super) fn curve() -> Vec<Rule> {
     [25, 50, 75, 100, 150, 250, 400].map(scaled).into()
 }
 
-/// A rule of one's own: `read=6000,range=12000,…`, the rest as in `chat`.
+/// A custom rule: `read=6000,range=12000,…`, the rest as in `chat`.
 ///
 /// # Errors
 ///
@@ -215,7 +215,7 @@ pub(super) fn change(messages: &mut [Message], change: Change, memory: &mut Memo
     }
 }
 
-/// Leaves of each result some lines, decided once: those with new names, or so many chosen at random.
+/// Keeps some lines of each result, decided once: those with new names, or a random choice.
 fn keep_lines(messages: &mut [Message], memory: &mut Memory, random: Option<usize>) {
     if messages.len() < memory.looked {
         *memory = Memory::default();

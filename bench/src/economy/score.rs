@@ -23,7 +23,8 @@ const ASKING_TOKENS: f64 = 60.0;
 /// Tokens of what `recall` brings back, or a read of what is to be edited.
 const FETCHED_TOKENS: f64 = 2_000.0;
 
-/// What a call needed of the session before it, and of that what is seen with everything in view.
+/// What a call needed from earlier in the session, and what of that is seen with everything in
+/// view.
 #[derive(Clone, Default)]
 pub(super) struct Needs {
     /// The names, and what they were last seen in.
@@ -129,8 +130,8 @@ impl Scorer {
         Needs { names: found, lines, edits }
     }
 
-    /// Scores a call that was sent these blocks at this time. `opens` says whether it is the first of
-    /// its turn.
+    /// Scores a call that was sent these blocks at this time. `opens` says whether it is the first
+    /// of its turn.
     pub(super) fn call(
         &mut self,
         blocks: &[Rc<View>],
@@ -183,8 +184,8 @@ impl Scorer {
         });
         let edits_verbatim = verbatim.count();
         let edits_seen = needs.edits.iter().filter(|texts| is_seen(blocks, texts)).count();
-        // Fetching takes one more call: the context is read, and what comes back is written and read
-        // once more by the call that needed it.
+        // Fetching takes one more call: the context is read, and what comes back is written and
+        // read once more by the call that needed it.
         let fetch = READ * context + (WRITE + READ) * (ASKING_TOKENS + FETCHED_TOKENS);
         let missed_edits = needs.edits.len() - edits_seen;
         self.cached = blocks.to_vec();

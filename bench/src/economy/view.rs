@@ -30,7 +30,6 @@ pub(super) struct View {
     pub(super) tokens: f64,
     /// The names in it, by number.
     pub(super) names: Vec<u32>,
-    /// What it is.
     pub(super) what: What,
 }
 

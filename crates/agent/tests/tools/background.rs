@@ -30,10 +30,10 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process is there.
+/// Whether a process exists.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
-    // One that nobody has waited for yet is dead all the same.
+    // A zombie is dead.
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
@@ -93,7 +93,10 @@ fn a_command_is_not_reached_from_another_session() {
     fixture.site.session = own;
     let wrong = output(&fixture, json!({"id": "bg7"}));
     assert!(wrong.ends_with("there are `bg1` (echo secret; exec sleep 1000)"), "{wrong}");
-    assert!(output(&fixture, json!({"id": name})).contains("running"), "nobody else ended it");
+    assert!(
+        output(&fixture, json!({"id": name})).contains("running"),
+        "it was not killed by anyone else"
+    );
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn a_command_is_still_reached_after_a_compaction_and_in_a_fork() {
     let compacted = from(&fixture, own, Origin::Compact);
     fixture.site.session = from(&fixture, compacted, Origin::Fork);
     assert!(output(&fixture, json!({"id": name})).starts_with("[running for "));
-    // A session that only came after it, or a subagent's, has commands of its own.
+    // A session that was started later, or by a subagent, has its own commands.
     fixture.site.session = from(&fixture, compacted, Origin::New);
     let other = output(&fixture, json!({"id": name, "kill": true}));
     assert!(other.contains("this session has none"), "{other}");

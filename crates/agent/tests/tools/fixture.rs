@@ -1,4 +1,4 @@
-//! A workspace with a secret beside it, and a session: what the tests of the tools work on.
+//! A workspace with a secret next to it, and a session, for the tests of the tools.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// A workspace with a secret beside it, and a session.
+/// A workspace with a secret next to it, and a session.
 pub(crate) struct Fixture {
     pub(crate) outer: TempDir,
     pub(crate) tools: Toolbox,
@@ -63,7 +63,7 @@ impl Fixture {
         std::fs::read_to_string(self.work().join(path)).expect("a file")
     }
 
-    /// What a tool answers, or `error: ` and why not.
+    /// The result of a tool, or `error: ` and the reason.
     pub(crate) fn run(&self, tool: &str, input: Value) -> String {
         self.raw(tool, &input.to_string())
     }
@@ -83,7 +83,7 @@ impl Fixture {
     }
 
     pub(crate) fn named(&self, name: &str) -> SessionId {
-        // Sessions of one minute would have ids that begin alike.
+        // Sessions created in the same minute would have ids with the same prefix.
         self.world.advance(Duration::from_secs(3_600));
         let new = New { name: Some(Name::new(name).expect("a name")), ..New::default() };
         self.site.sessions.create(&new, None).expect("a session").id()

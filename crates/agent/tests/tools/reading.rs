@@ -1,4 +1,4 @@
-//! What `read_file` and `list_dir` give.
+//! What `read_file` and `list_dir` return.
 
 use rethread_agent::tool::limits;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What `recall` and `search_sessions` give back.
+//! What `recall` and `search_sessions` return.
 
 use std::sync::Arc;
 

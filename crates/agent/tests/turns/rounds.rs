@@ -1,4 +1,4 @@
-//! How far a turn goes: its rounds, what repeats itself, and what runs at the same time.
+//! The limits of a turn: its rounds, repetitions, and parallel calls.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn a_turn_that_reaches_the_configured_limit_says_so_after_its_last_text() {
         assert_eq!(answer.text, "try 9\n\n[Tool call limit reached]");
         assert_eq!(answer.end, End::RoundLimit);
         assert_eq!(limits(&bench), [RoundLimit::default()]);
-        // Any message continues.
+        // Any message continues the session.
         let answer = run(bench.again("continue")).expect("answered");
         assert_eq!((answer.end, answer.text.as_str()), (End::Answered, "done"));
     }
@@ -106,7 +106,7 @@ fn the_same_call_with_another_result_and_work_between_are_not_repetition() {
 /// A tool whose calls wait for one another, and that notes when each began and ended.
 struct Meeting {
     name: &'static str,
-    /// How many have to be there at the same time.
+    /// How many have to run at the same time.
     wanted: usize,
     there: Arc<(Mutex<usize>, Condvar)>,
     notes: Arc<Mutex<Vec<String>>>,

@@ -1,4 +1,4 @@
-//! Subagents: sessions of their own, with no permission their parent lacks.
+//! Subagents: separate sessions, with no permission that their parent lacks.
 
 use rethread_agent::scripted::{Answer, Server};
 use rethread_agent::{End, Event, Events, Grant, Pace, PermissionAnswer, TurnOptions};

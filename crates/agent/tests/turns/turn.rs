@@ -321,7 +321,7 @@ fn inside_a_turn_the_bytes_already_sent_stay_the_same() {
     }
 }
 
-/// The messages without the cache marks: those move.
+/// The messages without the cache breakpoints, which move.
 fn without_breakpoints(mut messages: serde_json::Value) -> String {
     for message in messages.as_array_mut().into_iter().flatten() {
         for block in message["content"].as_array_mut().into_iter().flatten() {
@@ -331,7 +331,7 @@ fn without_breakpoints(mut messages: serde_json::Value) -> String {
     messages.to_string()
 }
 
-/// A tool during which the person stops the turn.
+/// A tool during which the user stops the turn.
 struct Stops(tokio_util::sync::CancellationToken);
 
 impl Tool for Stops {
@@ -368,7 +368,7 @@ fn once_a_turn_is_stopped_none_of_its_further_calls_is_run() {
     let answer = run(bench.turn("go")).expect("stopped");
     assert_eq!(answer.end, End::Stopped);
     assert!(!bench.path("after.txt").exists());
-    assert_eq!(bench.results(), ["done all the same", NOT_RUN], "the log tells what happened");
+    assert_eq!(bench.results(), ["done all the same", NOT_RUN], "the log records what happened");
 }
 
 #[test]

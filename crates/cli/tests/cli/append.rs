@@ -1,4 +1,4 @@
-//! `append`: every line acknowledged when it is on disk, and bad input leaves no mark.
+//! `append`: every line is acknowledged when it is on disk, and bad input stores nothing.
 
 use std::io::{BufRead, BufReader, Write};
 
@@ -243,7 +243,7 @@ fn what_was_acknowledged_survives_kill_9() {
                 number += 1;
             }
         });
-        // Kill it right after some acknowledgement, while more are on their way.
+        // Kill it right after an acknowledgement, while more lines are being written.
         let mut last = Value::Null;
         for _ in 0..20 + round * 7 {
             let mut line = String::new();
@@ -273,7 +273,7 @@ fn all_is_stored_though_nobody_reads_the_acknowledgements() {
     drop(child.stdout.take());
     let mut input = child.stdin.take().expect("its input");
     for _ in 0..20 {
-        writeln!(input, "{HELLO}").expect("it goes on reading");
+        writeln!(input, "{HELLO}").expect("it keeps reading");
     }
     drop(input);
     let said = Said::from(child.wait_with_output().expect("it ends"));

@@ -27,7 +27,7 @@ fn push_body(entries: &mut Vec<Entry>, body: Body) {
     let world = Fixed::default();
     let mut measure = measure(&body, |id| open_calls(entries.iter().map(|entry| &entry.body), id));
     let tally = entries.last().map_or_else(Tally::default, |entry| entry.tally);
-    // Every other result is appended by the holder of a lease, who decides what is shown of it.
+    // Every other result is appended under a lease, which decides what is shown of it.
     if let Some(message) = body.message().filter(|_| entries.len().is_multiple_of(2))
         && message.results().any(|result| result.text().contains('\n'))
     {
@@ -314,7 +314,7 @@ impl Dice {
         let Some(call) = (!calls.is_empty() && !self.one_in(8)).then(|| self.pick(&calls)) else {
             return Block::tool_result(self.pick(&["nobody", "call_1", ""]), self.text());
         };
-        // Of two calls with one id the first counts.
+        // Of two calls with the same id, the first counts.
         let first = calls.iter().find(|other| other.id == call.id).unwrap_or(&call);
         let mark = first
             .input

@@ -219,7 +219,7 @@ fn text_that_looks_like_structure_is_read_back_as_it_was() {
     }
 }
 
-/// A text of random lines, each of them from what a reader could stumble over.
+/// A text of random lines, each of which could confuse a reader.
 fn stumble(dice: &mut u64) -> String {
     const PIECES: [&str; 24] = [
         "---",

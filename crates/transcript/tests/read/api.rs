@@ -1,4 +1,4 @@
-//! Messages as APIs take them.
+//! Messages in the formats of APIs.
 
 use rethread_transcript::read::Format;
 

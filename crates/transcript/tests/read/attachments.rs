@@ -1,4 +1,4 @@
-//! Pictures and files that were sent along: they are stored, or kept as they were written.
+//! Attached pictures and files: they are stored, or kept as they were written.
 
 use std::path::Path;
 

@@ -53,7 +53,7 @@ fn a_reply_of_several_lines_is_one_message_and_counted_once() {
         result("r2", "a3", "c2"),
         reply("b", "r2", "m2", text("Found."), 9),
     ]);
-    assert_eq!(heap.account.sessions, 1, "tools at once are no fork");
+    assert_eq!(heap.account.sessions, 1, "parallel tool calls are not a fork");
     assert_eq!(
         heap.said(0),
         [
@@ -95,7 +95,7 @@ fn an_abandoned_branch_is_a_fork_with_what_came_before() {
     ]);
     assert_eq!(heap.said(0), ["user: go", "assistant: first", "user: again", "assistant: kept"]);
     assert_eq!(heap.said(1), ["user: go", "assistant: first", "user: left", "assistant: gone"]);
-    assert_eq!(heap.account.stored, 6, "a copy is no record");
+    assert_eq!(heap.account.stored, 6, "a copy is not a record");
     let parent = heap.found(1).parent.as_ref().expect("a parent");
     assert_eq!(parent.identity, heap.found(0).identity);
 }
@@ -180,7 +180,7 @@ fn what_a_compaction_preserved_is_in_the_context_after_it() {
         assert_eq!(heap.account.tokens.output, 3, "what it cost is counted once");
         assert_eq!((heap.account.calls, heap.account.pairs), (1, 1));
     }
-    // Where nothing of it is in the file, nothing is.
+    // If nothing of it is in the file, nothing is added.
     let gone = json!({"preservedSegment": {"headUuid": "x", "anchorUuid": "s", "tailUuid": "y"}});
     assert_eq!(
         compacted(&gone, "s").after_the_clear(0),

@@ -265,7 +265,7 @@ fn a_database_that_is_being_written_is_read_and_nothing_appears_beside_an_idle_o
     read_file(&path, Format::OpenAiAgents).expect("it is read");
     assert_eq!(names().len(), 1, "{:?}", names());
     assert_eq!(std::fs::read(&path).expect("read"), before);
-    // A writer that is in the middle of something.
+    // A writer in the middle of a transaction.
     let writer = Connection::open(&path).expect("opened");
     writer
         .execute_batch(
@@ -304,7 +304,7 @@ fn a_database_that_is_damaged_or_of_another_program_is_named() {
     assert_eq!(recognise(&path).expect("it is looked at"), None);
     std::fs::write(&path, [b"SQLite format 3\0", &[0xff; 200][..]].concat()).expect("written");
     assert!(recognise(&path).is_err(), "it says what is wrong");
-    // A table in the middle of which pages are gone.
+    // A table with missing pages in the middle.
     std::fs::remove_file(&path).expect("removed");
     let filler = format!(
         "{AGENTS} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \

@@ -1,4 +1,4 @@
-//! Gemini CLI's lines: a journal of a list that is added to, replaced and cut.
+//! Gemini CLI's lines: a journal of a list that is extended, replaced and truncated.
 
 use rethread_core::entry::Origin;
 use rethread_transcript::read::Format;
@@ -105,7 +105,7 @@ fn a_compression_starts_the_context_again_with_its_own_list() {
     );
     assert_eq!(heap.after_the_clear(0), heap.said(0)[2..]);
     assert!(heap.kinds(0).contains(&"cleared"), "{:?}", heap.kinds(0));
-    assert_eq!(heap.account.tokens.total(), 10, "what stands there again is counted once");
+    assert_eq!(heap.account.tokens.total(), 10, "repeated records are counted once");
     assert_eq!(heap.found(0).profile.description.as_deref(), Some("A talk"));
     assert_eq!(heap.sessions.len(), 1);
 }

@@ -1,6 +1,6 @@
 //! The seeds of the fuzz targets, through every reader: they are small and strange on purpose.
 //!
-//! A seed is called after the format it must be recognised as, or `none`.
+//! A seed is named after the format it must be recognised as, or `none`.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ fn every_reader_survives_and_accounts_for_every_seed() {
     for seed in seeds() {
         for format in Format::ALL {
             let mut heap = Heap::default();
-            // A reader may refuse what is not its own.
+            // A reader may refuse other formats.
             let Ok(account) = read(*format, &seed, &options(), &mut heap, &mut |_| {}) else {
                 continue;
             };
@@ -42,7 +42,7 @@ fn every_reader_survives_and_accounts_for_every_seed() {
             assert_eq!(account.calls, explained, "{format:?} of {seed:?}");
             for entry in heap.sessions.iter().flat_map(|(_, entries)| entries) {
                 let json = entry.body.json();
-                let again = Body::parse(entry.body.kind(), &json).expect("a log takes it");
+                let again = Body::parse(entry.body.kind(), &json).expect("a log accepts it");
                 assert_eq!(again.json(), json, "{format:?} of {seed:?}");
             }
         }

@@ -1,4 +1,4 @@
-//! The files of the programs this one grew from.
+//! The files of the programs that Rethread grew out of.
 
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
@@ -249,7 +249,7 @@ fn cumulative_counts_are_split_by_turn() {
     assert_eq!(read([turn(1, 10, 20), turn(2, 25, 21), turn(3, 40, 22)]), usage(75, 63));
 }
 
-/// The transcript that is written of what was read of one.
+/// The transcript written from an imported transcript.
 fn written_again(heap: &Heap) -> String {
     let (found, entries) = &heap.sessions[0];
     let created_at = found.created_at.expect("a time");
@@ -401,7 +401,7 @@ fn the_twin_of_a_transcript_is_kept_with_it() {
     let kept = heap.sessions[0].1.last().expect("an entry");
     assert_eq!(kept.body.json(), twin, "byte for byte");
     assert!(is_twin(&other));
-    // Another file of that name is none.
+    // Another file with that name is not one.
     for text in [r#"{"queries": ["something else"]}"#, "{\"which one?\"", ""] {
         written(folder.path(), "s.json", text);
         assert!(!is_twin(&other), "{text}");

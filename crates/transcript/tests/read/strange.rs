@@ -1,5 +1,5 @@
-//! Files that are stranger than their format: cut off, mixed up, newer, or with fields of other
-//! kinds than they should have.
+//! Files that violate their format: truncated, mixed up, newer, or with fields of other
+//! types than expected.
 
 use rethread_core::message::Usage;
 use rethread_transcript::read::{Format, recognise};
@@ -65,7 +65,7 @@ fn a_first_line_that_is_damaged_or_foreign_hides_no_format() {
     let folder = tempfile::tempdir().expect("a folder");
     let prose = format!("# How records look\n\n    {line}\n");
     let path = written(folder.path(), "notes.md", prose);
-    assert_eq!(recognise(&path).expect("it is looked at"), None, "an example is no record");
+    assert_eq!(recognise(&path).expect("it is looked at"), None, "an example is not a record");
 }
 
 #[test]

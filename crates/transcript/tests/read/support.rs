@@ -29,7 +29,7 @@ impl Sink for Heap {
 }
 
 impl Heap {
-    /// What is said in a session: the role, and the words or what stands for them.
+    /// The messages of a session: the role, and the text or a placeholder.
     pub(crate) fn said(&self, session: usize) -> Vec<String> {
         let entries = self.sessions[session].1.iter();
         entries.filter_map(|entry| entry.body.message()).map(shown).collect()

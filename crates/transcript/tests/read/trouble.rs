@@ -168,7 +168,7 @@ fn a_file_that_breaks_off_before_anything_is_said_makes_no_session() {
             account.notes.iter().any(|note| note.contains("ends before the first message")),
             "{account:?}"
         );
-        // What is whole and says nothing is kept.
+        // Complete records without content are kept.
         let heap = read_as("whole.jsonl", format!("{head}\n"), format);
         assert_eq!((heap.sessions.len(), heap.account.unreadable), (1, 0), "{name}");
     }

@@ -469,6 +469,28 @@ fn whose_instructions_apply_is_said_and_each_content_is_agreed_to_once() {
 }
 
 #[test]
+fn the_page_about_the_configuration_names_every_setting() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let home = Home::new();
+    let shown = home.json(&["config"]);
+    let known: Vec<&str> =
+        shown["settings"].as_object().expect("settings").keys().map(String::as_str).collect();
+    let table = page.split("\n## ").find(|part| part.starts_with("Settings")).expect("a table");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let (mut described, mut settings) = (rows.collect::<Vec<_>>(), known.clone());
+    described.sort_unstable();
+    settings.sort_unstable();
+    assert_eq!(described, settings);
+    // The example is a valid file.
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let file = home.path().join("example.toml");
+    std::fs::write(&file, example.expect("an example")).expect("written");
+    let said = home.run(&["config", "--config", file.to_str().expect("a path")]);
+    assert_eq!(said.code, 0, "{said:?}");
+}
+
+#[test]
 fn a_comma_in_a_list_of_the_configuration_is_part_of_the_value() {
     let home = Home::new();
     let folder = home.path().join("a, b");

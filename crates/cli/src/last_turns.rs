@@ -98,7 +98,7 @@ impl LastTurns {
 }
 
 fn says_something(body: &Body) -> bool {
-    matches!(body, Body::Restored(_)) || TurnPart::of(body) != TurnPart::Beside
+    matches!(body, Body::Restored(_)) || TurnPart::of(body) != TurnPart::Outside
 }
 
 /// The first and the last lines of a turn.

@@ -61,7 +61,7 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                 lines += &view.event(&notice, now);
             }
             TurnPart::Finished(_) => {}
-            TurnPart::Beside => {
+            TurnPart::Outside => {
                 if let Some(note) = between_turns(&entry.body) {
                     lines += &view.finish(now);
                     lines += &wrapped(&paint.dim(&note), style.width);

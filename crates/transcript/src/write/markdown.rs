@@ -246,13 +246,13 @@ impl Writer {
                     turn.limit(&limit.notice());
                 }
             }
-            TurnPart::Beside => self.beside(entry)?,
+            TurnPart::Outside => self.outside_of_turns(entry)?,
         }
         Ok(())
     }
 
     /// Handles an entry that is not part of a turn.
-    fn beside(&mut self, entry: Entry) -> io::Result<()> {
+    fn outside_of_turns(&mut self, entry: Entry) -> io::Result<()> {
         match entry.body {
             Body::Summary(summary) => self.summary = Some(summary.text),
             Body::Restored(restored) => self.restored(entry.at, &restored)?,

@@ -3,7 +3,7 @@
 //! Nothing is lost: the old session keeps its whole log, `recall` reads back anything that is no
 //! longer in the context, and `undo` goes back.
 
-use rethread_core::entry::{Carried, Origin, Summarized};
+use rethread_core::entry::{CarriedMessage, Origin, Summarized};
 use rethread_core::limits::{NAMES_TOKENS_MAX, TAIL_TOKENS_MAX};
 use rethread_core::measure::message_tokens;
 use rethread_core::sessions::{carried, is_end_of_turn, names_in_use};
@@ -109,13 +109,13 @@ const PROMPT_TOKENS: u64 = 220;
 /// What a continued session gets in addition to its summary.
 pub(crate) struct Kept {
     /// The last turns, verbatim.
-    pub(crate) tail: Vec<Carried>,
+    pub(crate) tail: Vec<CarriedMessage>,
     /// The names used last that the tail does not contain, the likeliest to be needed first.
     pub(crate) names: Vec<String>,
 }
 
 /// The number of turns that are carried over completely.
-pub(crate) fn whole_turns(tail: &[Carried]) -> usize {
+pub(crate) fn whole_turns(tail: &[CarriedMessage]) -> usize {
     let whole = |message: &Message| message.opens_turn() && !is_end_of_turn(message);
     tail.iter().filter(|carried| whole(&carried.message)).count()
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use rethread_core::context::build;
-use rethread_core::entry::{Body, Carried, NewEntry, Origin, Previous, Restored, Started};
+use rethread_core::entry::{Body, CarriedMessage, NewEntry, Origin, Previous, Restored, Started};
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
 use rethread_core::names::names;
@@ -51,7 +51,7 @@ pub struct PastSession {
     /// The file it was saved to.
     pub file: Option<String>,
     /// Its last turns.
-    pub tail: Vec<Carried>,
+    pub tail: Vec<CarriedMessage>,
     /// The names it used last, the likeliest to be needed again first.
     pub names: Vec<String>,
 }

@@ -329,7 +329,7 @@ pub struct Restored {
     pub summary: String,
     /// The last complete turns of the other session, verbatim.
     #[serde(default)]
-    pub tail: Vec<Carried>,
+    pub tail: Vec<CarriedMessage>,
     /// The prompt that was sent to the model.
     pub prompt: String,
     /// The model's answer.
@@ -365,7 +365,7 @@ pub struct Previous {
 /// A message carried over from another session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields say what they are")]
-pub struct Carried {
+pub struct CarriedMessage {
     /// Its position there, as `<id8>:<seq>`.
     #[serde(rename = "ref")]
     pub reference: String,

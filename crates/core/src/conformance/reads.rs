@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Factory, created, entry, header, key, owner, placed, query, said};
 use crate::entry::{
-    Body, Boundary, Carried, Decided, DecidedResult, Finished, LeftOut, NewEntry, Origin, Previous,
-    Restored, RoundLimit, Started, Summarized, Thinned, Thinning,
+    Body, Boundary, CarriedMessage, Decided, DecidedResult, Finished, LeftOut, NewEntry, Origin,
+    Previous, Restored, RoundLimit, Started, Summarized, Thinned, Thinning,
 };
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
@@ -58,7 +58,10 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
         Body::Restored(Box::new(Restored {
             started,
             summary: "chose a bucket".into(),
-            tail: vec![Carried { reference: "ab:1".into(), message: Message::user("which?") }],
+            tail: vec![CarriedMessage {
+                reference: "ab:1".into(),
+                message: Message::user("which?"),
+            }],
             prompt: "Continue.".into(),
             acknowledgment: "Understood.".into(),
             usage,

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::entry::{Body, Carried};
+use crate::entry::{Body, CarriedMessage};
 use crate::log::Log;
 use crate::message::{BlockKind, Message, Role};
 use crate::names::names;
@@ -49,7 +49,7 @@ struct Use {
 
 /// The names used in the last turns of a log, those most likely to be needed again first, in at
 /// most this many tokens. Names in `tail`, which is carried over anyway, are not repeated.
-pub fn names_in_use(log: &Log, tail: &[Carried], tokens_max: u32) -> Vec<String> {
+pub fn names_in_use(log: &Log, tail: &[CarriedMessage], tokens_max: u32) -> Vec<String> {
     let mut uses = uses(log);
     for (_, text) in tail.iter().flat_map(|carried| texts(&carried.message)) {
         for name in names(&text) {

@@ -2,7 +2,8 @@
 
 use rethread_core::context::{Clip, Model, Policy};
 use rethread_core::entry::{
-    Boundary, Carried, Finished, LeftOut, Origin, Restored, RoundLimit, Started, Thinned, Thinning,
+    Boundary, CarriedMessage, Finished, LeftOut, Origin, Restored, RoundLimit, Started, Thinned,
+    Thinning,
 };
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
@@ -162,7 +163,7 @@ impl Dice {
     }
 
     fn restored(&mut self, entries: &mut Vec<Entry>) {
-        let carried = |message| Carried { reference: "0199abcd:7".into(), message };
+        let carried = |message| CarriedMessage { reference: "0199abcd:7".into(), message };
         let mut tail = Vec::new();
         if self.one_in(2) {
             tail.push(carried(Message::user(self.text())));

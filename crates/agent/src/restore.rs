@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use rethread_core::context::build;
-use rethread_core::entry::{Body, CarriedMessage, NewEntry, Origin, Previous, Restored, Started};
+use rethread_core::entry::{
+    Body, CarriedMessage, NewEntry, Origin, PreviousSession, Restored, Started,
+};
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
 use rethread_core::names::names;
@@ -174,7 +176,7 @@ impl Runner {
             usage: Usage::default(),
             ms: 0,
             model: None,
-            previous: Previous {
+            previous: PreviousSession {
                 id: past.id.clone(),
                 queries: past.queries,
                 tokens: past.tokens,

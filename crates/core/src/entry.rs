@@ -345,13 +345,13 @@ pub struct Restored {
     pub model: Option<String>,
     /// What is known about the other session, even after it was deleted.
     #[serde(default)]
-    pub previous: Previous,
+    pub previous: PreviousSession,
 }
 
 /// What a session records about the one it continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields say what they are")]
-pub struct Previous {
+pub struct PreviousSession {
     pub id: String,
     /// Its turns.
     pub queries: u64,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::tz::TimeZone;
-use rethread_core::entry::Previous;
+use rethread_core::entry::PreviousSession;
 use rethread_core::limits::PREVIEW_CHARS;
 use rethread_core::{Body, Entry, Place, Session, SessionId, StoreError, sessions};
 use rethread_transcript::redact::Redactor;
@@ -184,7 +184,7 @@ impl<'a> Job<'a> {
     }
 
     /// What a session knows about the one it continues.
-    fn previous(&mut self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
+    fn previous(&mut self, session: &Session) -> Result<Option<PreviousSession>, sessions::Error> {
         let Some(seq) = session.tally.started else { return Ok(None) };
         let entry = self.cli.sessions.read(session.id(), seq..seq + 1)?.pop();
         let Some(Body::Restored(restored)) = entry.map(|entry| entry.body) else {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Factory, created, entry, header, key, owner, placed, query, said};
 use crate::entry::{
     Body, Boundary, CarriedMessage, Decided, DecidedResult, Finished, LeftOut, NewEntry, Origin,
-    Previous, Restored, RoundLimit, Started, Summarized, Thinned, Thinning,
+    PreviousSession, Restored, RoundLimit, Started, Summarized, Thinned, Thinning,
 };
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
@@ -67,7 +67,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
             usage,
             ms: 900,
             model: Some("a/b".into()),
-            previous: Previous { id: "ab".into(), queries: 5, tokens: 2_345, file: None },
+            previous: PreviousSession { id: "ab".into(), queries: 5, tokens: 2_345, file: None },
         })),
     ];
     let entries: Vec<NewEntry> = bodies

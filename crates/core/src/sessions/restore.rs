@@ -154,7 +154,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::entry::Previous;
+    use crate::entry::PreviousSession;
     use crate::limits::TAIL_TOKENS_MAX;
     use crate::message::Usage;
     use crate::{Fixed, MemoryStore, Owner, Raw};
@@ -175,7 +175,7 @@ mod tests {
             usage: Usage::default(),
             ms: 1,
             model: None,
-            previous: Previous::default(),
+            previous: PreviousSession::default(),
         }
     }
 

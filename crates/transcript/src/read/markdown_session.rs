@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, ToSpan};
-use rethread_core::entry::{Body, Finished, Origin, Previous, Restored, Started, Summarized};
+use rethread_core::entry::{
+    Body, Finished, Origin, PreviousSession, Restored, Started, Summarized,
+};
 use rethread_core::message::Usage;
 use rethread_core::sessions::RUNNING_TOTAL;
 use rethread_core::{Message, Profile, Raw, SessionId, tokens};
@@ -256,7 +258,7 @@ fn restoration(restored: &markdown::RestoredFrom) -> Restored {
         usage: usage_of(&restored.cost),
         ms: restored.cost.ms.unwrap_or_default(),
         model: None,
-        previous: Previous {
+        previous: PreviousSession {
             id: from,
             queries: restored.queries.unwrap_or_default(),
             tokens: restored.tokens.unwrap_or_default(),

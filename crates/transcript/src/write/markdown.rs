@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rethread_core::entry::{Body, Previous, Restored};
+use rethread_core::entry::{Body, PreviousSession, Restored};
 use rethread_core::message::Usage;
 use rethread_core::turn::TurnPart;
 use rethread_core::{Entry, Session, summary, tokens};
@@ -32,7 +32,7 @@ pub struct TranscriptHeader<'a> {
     /// The agent's name, for people.
     pub agent: &'a str,
     /// The session this one continues, if it is known.
-    pub previous: Option<Previous>,
+    pub previous: Option<PreviousSession>,
     /// The time zone of the times. The file does not name it.
     pub zone: TimeZone,
 }
@@ -166,7 +166,7 @@ pub fn text(
 
 struct Writer {
     session: Session,
-    previous: Option<Previous>,
+    previous: Option<PreviousSession>,
     zone: TimeZone,
     out: Vec<u8>,
     agent: String,

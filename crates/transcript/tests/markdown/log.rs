@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::entry::{
-    Body, Finished, NewEntry, Origin, Previous, Restored, Started, Summarized,
+    Body, Finished, NewEntry, Origin, PreviousSession, Restored, Started, Summarized,
 };
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
@@ -21,7 +21,7 @@ pub(crate) struct Log {
     pub(crate) world: Fixed,
     pub(crate) session: Session,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) previous: Option<Previous>,
+    pub(crate) previous: Option<PreviousSession>,
 }
 
 impl Log {

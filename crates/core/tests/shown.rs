@@ -187,7 +187,7 @@ fn every_line_that_is_shown_is_a_line_of_the_original() {
             kind,
             Some(&shown),
             &Allowances::default(),
-            rethread_core::shown::Form::Full,
+            rethread_core::shown::ResultForm::Full,
             "7",
             |_| true,
         );
@@ -205,7 +205,7 @@ fn lines_with_names_that_nothing_else_shows_are_kept() {
     text.push_str("panicked at src/queue.rs:88 in drain_group\n");
     text.push_str(&"and more of the same words\n".repeat(50));
     let shown = alone(&text, ToolKind::Read);
-    let form = rethread_core::shown::Form::Full;
+    let form = rethread_core::shown::ResultForm::Full;
     let allowances = Allowances::default();
     let excerpt = rethread_core::shown::excerpt(
         &text,

@@ -112,7 +112,7 @@ pub struct Excerpt {
 
 /// The two forms of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum ResultForm {
     /// The first form.
     Full,
     /// The form after the turn is over and the cache has expired.
@@ -133,10 +133,10 @@ impl Shown {
         (1..=RULE).contains(&self.rule) && in_order(&self.parts) && in_order(&self.thin)
     }
 
-    fn of(&self, form: Form) -> &[LineRange] {
+    fn of(&self, form: ResultForm) -> &[LineRange] {
         match form {
-            Form::Thin if !self.thin.is_empty() => &self.thin,
-            Form::Thin | Form::Full => &self.parts,
+            ResultForm::Thin if !self.thin.is_empty() => &self.thin,
+            ResultForm::Thin | ResultForm::Full => &self.parts,
         }
     }
 }
@@ -151,7 +151,7 @@ pub fn excerpt(
     kind: ToolKind,
     decided: Option<&Shown>,
     allowances: &Allowances,
-    form: Form,
+    form: ResultForm,
     reference: &str,
     visible: impl Fn(u64) -> bool,
 ) -> Excerpt {
@@ -162,11 +162,12 @@ pub fn excerpt(
         None => Cow::Owned(by_itself(&Digest::new(&lines), kind, allowances)),
     };
     let room = match form {
-        Form::Full => allowances.of(kind),
-        Form::Thin => 0,
+        ResultForm::Full => allowances.of(kind),
+        ResultForm::Thin => 0,
     };
     let parts = fill_in(shown.of(form), &lines, room, visible);
-    let thin = form == Form::Thin && (!shown.thin.is_empty() || matches!(parts, Cow::Owned(_)));
+    let thin =
+        form == ResultForm::Thin && (!shown.thin.is_empty() || matches!(parts, Cow::Owned(_)));
     let written = match shown.echo {
         true => Written { text: lines.first_words(ECHO_CHARS), lines: 1, refers_to: Vec::new() },
         false => lines.write(&parts, reference),

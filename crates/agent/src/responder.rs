@@ -38,7 +38,7 @@ pub struct Responder {
     /// The instructions of the project in that folder.
     pub project: Arc<ProjectInstructions>,
     /// The limits of a turn.
-    pub bounds: Bounds,
+    pub limits: TurnLimits,
     /// The `source` of new sessions.
     pub source: Option<String>,
 }
@@ -93,7 +93,7 @@ pub(crate) fn naming_workspace(instructions: String, workspace: Option<&str>) ->
 
 /// How far a turn may go.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct TurnLimits {
     /// Rounds, if configured; otherwise it depends on the caller.
     pub rounds: Option<u32>,
     /// Timeout of a tool.
@@ -102,9 +102,9 @@ pub struct Bounds {
     pub lease_wait: Duration,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds { rounds: None, tool_time: TOOL_TIME_MAX, lease_wait: LEASE_WAIT }
+impl Default for TurnLimits {
+    fn default() -> TurnLimits {
+        TurnLimits { rounds: None, tool_time: TOOL_TIME_MAX, lease_wait: LEASE_WAIT }
     }
 }
 

@@ -120,7 +120,7 @@ impl Runner {
             progress: events.progress(&call.id),
         };
         let (tool, input) = (Arc::clone(tool), call.input.get().to_owned());
-        let time = tool.time(&input).unwrap_or(self.responder.bounds.tool_time);
+        let time = tool.time(&input).unwrap_or(self.responder.limits.tool_time);
         let work = blocking(move || tool.run(&input, &site));
         tokio::pin!(work);
         tokio::select! {

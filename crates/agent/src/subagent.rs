@@ -175,7 +175,7 @@ impl Runner {
         responder.read_only |= ours.read_only;
         responder.workspace.clone_from(&ours.workspace);
         responder.project = ours.project.clone();
-        responder.bounds = ours.bounds;
+        responder.limits = ours.limits;
         Ok(Runner {
             responder,
             instructions: Instructions::Own,

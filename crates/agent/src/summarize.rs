@@ -72,7 +72,7 @@ impl Runner {
     /// Leases a session while it is summarised: messages added in the meantime would be missing
     /// from the summary.
     pub(crate) async fn hold(&self, id: SessionId) -> Result<LeasedThread, TurnError> {
-        let (wait, never) = (self.responder.bounds.lease_wait, CancellationToken::new());
+        let (wait, never) = (self.responder.limits.lease_wait, CancellationToken::new());
         let (sessions, cache, nobody) = (&self.sessions, &self.threads, Events::none());
         let wanted = Wanted { sessions, cache, id, wait, events: &nobody, stop: &never };
         Ok(wanted.take().await?)

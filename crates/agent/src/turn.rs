@@ -148,7 +148,7 @@ impl Runner {
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<TurnAnswer, TurnError> {
-        let wait = self.responder.bounds.lease_wait;
+        let wait = self.responder.limits.lease_wait;
         let (sessions, cache) = (&self.sessions, &self.threads);
         let wanted = Wanted { sessions, cache, id, wait, events, stop };
         let (began, input, runner) = (Instant::now(), input.into(), self.clone());
@@ -194,7 +194,7 @@ impl Runner {
         stop: &CancellationToken,
     ) -> Result<TurnAnswer, TurnError> {
         let budget = self.responder.model.budget();
-        let rounds = self.responder.bounds.rounds.unwrap_or(options.pace.rounds());
+        let rounds = self.responder.limits.rounds.unwrap_or(options.pace.rounds());
         let mut repetition = Repetition::default();
         for _ in turn.rounds..rounds {
             turn.fullness = fullness(&context, budget);

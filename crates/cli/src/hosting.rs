@@ -10,7 +10,7 @@ use rethread_agent::own_commands::{self, OwnCommand};
 use rethread_agent::provider::Env;
 use rethread_agent::tool::{Confinement, RunSettings, launcher};
 use rethread_agent::{
-    Bounds, Grant, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces,
+    Grant, Host, HostLimits, HostSettings, Roster, RosterSettings, TurnLimits, Workspaces,
 };
 use rethread_core::context::Policy;
 use rethread_store::System;
@@ -205,7 +205,7 @@ impl Cli {
             policy: policy.or(configured).expect("checked when it was read"),
             allow: configured_grants.chain(allow).collect(),
             read_only,
-            bounds: Bounds { rounds, ..Bounds::default() },
+            limits: TurnLimits { rounds, ..TurnLimits::default() },
             env: Env::from_vars(env),
             models: self.config.models.clone(),
             source: source.map(str::to_owned),

@@ -13,7 +13,7 @@ use super::Refusal;
 use crate::agents::{Agent, AgentSource, Agents, NotFound};
 use crate::grant::Grant;
 use crate::provider::{self, BadModel, Env, Failure, Models, Provider};
-use crate::responder::{Bounds, Responder, Scribe};
+use crate::responder::{Responder, Scribe, TurnLimits};
 use crate::tool::Toolbox;
 
 /// The agent that writes summaries.
@@ -40,7 +40,7 @@ pub struct RosterSettings {
     /// Nothing may be changed.
     pub read_only: bool,
     /// The limits of a turn.
-    pub bounds: Bounds,
+    pub limits: TurnLimits,
     /// The addresses and keys of the providers.
     pub env: Env,
     /// The table of models.
@@ -61,7 +61,7 @@ impl Default for RosterSettings {
             policy: Policy::chat(),
             allow: Vec::new(),
             read_only: false,
-            bounds: Bounds::default(),
+            limits: TurnLimits::default(),
             env: Env::default(),
             models: Models::default(),
             source: None,
@@ -245,7 +245,7 @@ impl Roster {
             read_only: self.settings.read_only,
             workspace: None,
             project: Arc::default(),
-            bounds: self.settings.bounds,
+            limits: self.settings.limits,
             source: self.settings.source.clone(),
         })
     }

@@ -35,7 +35,7 @@ fn a_turn_that_reaches_the_configured_limit_says_so_after_its_last_text() {
     for rounds in [9, 10] {
         let mut bench = Bench::new("anthropic", different_calls(rounds));
         bench.server.push(Answer::text("done"));
-        bench.runner.responder.bounds.rounds = Some(10);
+        bench.runner.responder.limits.rounds = Some(10);
         let answer = run(bench.turn("go on for ever")).expect("answered");
         assert_eq!((answer.rounds, bench.server.requests().len()), (10, 10));
         if rounds == 9 {

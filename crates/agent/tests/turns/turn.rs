@@ -237,7 +237,7 @@ fn a_tool_timeout_is_returned_to_the_model() {
     let (_keep, never) = std::sync::mpsc::channel();
     let tools = (*bench.runner.responder.tools).clone().with(Arc::new(Hangs(never.into())));
     bench.runner.responder.tools = Arc::new(tools);
-    bench.runner.responder.bounds.tool_time = std::time::Duration::from_millis(50);
+    bench.runner.responder.limits.tool_time = std::time::Duration::from_millis(50);
     let answer = run(bench.turn("hang")).expect("answered");
     assert_eq!(answer.text, "it hung");
     assert!(bench.results()[0].contains("longer than"), "{:?}", bench.results());

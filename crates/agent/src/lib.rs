@@ -57,7 +57,7 @@ mod turn_economy;
 mod write_title;
 
 pub use blocking::blocking;
-pub use byte_budget::{ByteBudget, HeldBytes, NoRoom};
+pub use byte_budget::{BudgetExceeded, ByteBudget, HeldBytes};
 pub use compact::{CompactReceipt, Compacted, Preview, Stage};
 pub use events::{Event, Events, Progress};
 pub use file_history::FileChanged;

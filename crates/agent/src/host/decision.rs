@@ -10,7 +10,7 @@ use rethread_core::{Session, SessionId};
 use super::Handle;
 use crate::agents::NotFound;
 use crate::blocking::blocking;
-use crate::byte_budget::NoRoom;
+use crate::byte_budget::BudgetExceeded;
 use crate::runner::{Instructions, Runner, TurnError};
 use crate::turn::TurnOptions;
 
@@ -66,7 +66,7 @@ pub enum Refusal {
     OwnerFull { most: usize },
     /// The questions of running and queued turns use too much memory.
     #[error("the running and queued questions are too large together: {0}")]
-    Bytes(#[from] NoRoom),
+    Bytes(#[from] BudgetExceeded),
     /// Too many turns are queued for this session.
     #[error("{most} turns are already queued for this session")]
     QueueFull { most: usize },

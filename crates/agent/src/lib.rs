@@ -71,7 +71,7 @@ pub use leased_thread::LeasedThread;
 pub use next_call::{CacheState, NextCall};
 pub use permission::{DECLINED, NOT_RUN, PermissionAnswer, PermissionRequest, SessionPermissions};
 pub use project_instructions::{ProjectFile, ProjectInstructions, project_files};
-pub use responder::{Responder, Scribe, TurnLimits};
+pub use responder::{Responder, Summarizer, TurnLimits};
 pub use restore::{Continued, NO_ACKNOWLEDGMENT, PastSession};
 pub use resume_from::{FileError, FromFile};
 pub use rethread_transcript::numbers;

@@ -25,7 +25,7 @@ pub struct Responder {
     /// The provider of the model.
     pub provider: Arc<dyn Provider>,
     /// The model for summaries.
-    pub scribe: Scribe,
+    pub summarizer: Summarizer,
     /// The policy for contexts.
     pub policy: Policy,
     pub tools: Arc<Toolbox>,
@@ -46,14 +46,14 @@ pub struct Responder {
 /// The model that writes and acknowledges summaries, without tools.
 #[derive(Clone)]
 #[allow(missing_docs, reason = "the fields say what they are")]
-pub struct Scribe {
+pub struct Summarizer {
     pub model: Model,
     pub provider: Arc<dyn Provider>,
     /// Its instructions.
     pub prompt: String,
 }
 
-impl Scribe {
+impl Summarizer {
     /// One reply, within the timeout for a summary.
     pub(crate) async fn reply(&self, messages: &[Message]) -> Result<Message, String> {
         reply(&self.model, self.provider.as_ref(), messages).await

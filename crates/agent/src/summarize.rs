@@ -88,7 +88,7 @@ impl Runner {
         if let Some(known) = self.known_summary(id).await? {
             return Ok(known);
         }
-        let offline = self.responder.scribe.model.provider == crate::provider::OFFLINE;
+        let offline = self.responder.summarizer.model.provider == crate::provider::OFFLINE;
         let (summary, failed) = match how {
             SummaryMethod::Model if !offline => match self.ask_for_summary(id).await? {
                 Ok(summary) => (summary, None),
@@ -136,7 +136,7 @@ impl Runner {
         id: SessionId,
     ) -> Result<Result<Summarized, String>, TurnError> {
         // Room is left for the texts around the conversation, and for an inexact token count.
-        let room = self.responder.scribe.model.budget() * 3 / 4;
+        let room = self.responder.summarizer.model.budget() * 3 / 4;
         let runner = self.clone();
         let (previous, conversation) = blocking(move || {
             let (previous, conversation) = material(&runner.sessions, id, room)?;
@@ -148,16 +148,16 @@ impl Runner {
         .await?;
         let asked = prompt::summary(previous.as_deref(), &conversation);
         let messages =
-            [Message::system(self.responder.scribe.prompt.as_str()), Message::user(asked)];
+            [Message::system(self.responder.summarizer.prompt.as_str()), Message::user(asked)];
         let mut why = String::new();
         for _ in 0..2 {
-            match self.responder.scribe.reply(&messages).await {
+            match self.responder.summarizer.reply(&messages).await {
                 Ok(reply) => match checked(&reply.plain_text()) {
                     Ok(text) => {
                         let usage = reply.usage.unwrap_or_default();
                         return Ok(Ok(Summarized {
                             text,
-                            by: self.responder.scribe.model.id(),
+                            by: self.responder.summarizer.model.id(),
                             usage,
                         }));
                     }

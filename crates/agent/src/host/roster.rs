@@ -13,7 +13,7 @@ use super::Refusal;
 use crate::agents::{Agent, AgentSource, Agents, NotFound};
 use crate::grant::Grant;
 use crate::provider::{self, BadModel, Env, Failure, Models, Provider};
-use crate::responder::{Responder, Scribe, TurnLimits};
+use crate::responder::{Responder, Summarizer, TurnLimits};
 use crate::tool::Toolbox;
 
 /// The agent that writes summaries.
@@ -233,12 +233,12 @@ impl Roster {
                 (model, provider)
             }
         };
-        let scribe = self.scribe(&model, &provider)?;
+        let summarizer = self.summarizer(&model, &provider)?;
         Ok(Responder {
             agent: agent.clone(),
             model,
             provider,
-            scribe,
+            summarizer,
             policy: self.policy(agent),
             tools: Arc::new(Toolbox::empty()),
             allow: self.settings.allow.clone(),
@@ -292,14 +292,18 @@ impl Roster {
     }
 
     /// The model for summaries: the same one, unless the compaction agent names another.
-    fn scribe(&self, model: &Model, provider: &Arc<dyn Provider>) -> Result<Scribe, RosterError> {
+    fn summarizer(
+        &self,
+        model: &Model,
+        provider: &Arc<dyn Provider>,
+    ) -> Result<Summarizer, RosterError> {
         let agent = self.settings.agents.find(COMPACTION)?;
         let prompt = agent.prompt.clone();
         match self.wanted(agent)?.filter(|_| self.given.is_none()) {
-            None => Ok(Scribe { model: model.clone(), provider: provider.clone(), prompt }),
+            None => Ok(Summarizer { model: model.clone(), provider: provider.clone(), prompt }),
             Some(name) => {
                 let model = self.model_named(Some(name))?;
-                Ok(Scribe { provider: self.provider(&model)?, model, prompt })
+                Ok(Summarizer { provider: self.provider(&model)?, model, prompt })
             }
         }
     }

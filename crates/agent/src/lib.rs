@@ -82,7 +82,7 @@ pub use runner::{End, Runner, TurnAnswer, TurnError};
 pub use save::TranscriptSteps;
 pub use stats_report::{SessionCost, StatsReport};
 pub use summarize::{EXTRACTIVE, INHERITED, SummaryMethod, SummaryOutcome};
-pub use turn::{Pace, TurnInput, TurnOptions};
+pub use turn::{TurnInput, TurnMode, TurnOptions};
 pub use turn_economy::TurnEconomy;
 
 /// How the text that was piped in with a question begins. It is a block of its own, after the

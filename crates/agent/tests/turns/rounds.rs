@@ -6,7 +6,7 @@ use std::time::Duration;
 use rethread_agent::limits::ROUNDS_MAX;
 use rethread_agent::scripted::Answer;
 use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
-use rethread_agent::{End, Events, Grant, Pace, PermissionAnswer, TurnOptions};
+use rethread_agent::{End, Events, Grant, PermissionAnswer, TurnMode, TurnOptions};
 use rethread_core::Message;
 use rethread_core::entry::{Body, RoundLimit};
 use rethread_core::message::BlockKind;
@@ -62,7 +62,7 @@ fn a_turn_takes_two_hundred_rounds_where_nobody_set_another_number() {
 fn the_question_of_an_editor_takes_ten_rounds_repeated_or_not() {
     let calls = (0..11).map(|_| Answer::calls([("list_dir", json!({}))]));
     let bench = Bench::new("openai", calls);
-    let options = TurnOptions { pace: Pace::Editor, ..TurnOptions::default() };
+    let options = TurnOptions { mode: TurnMode::Editor, ..TurnOptions::default() };
     let (question, events) = (Message::user("look"), Events::none());
     let turn = bench.runner.run_turn(bench.session, question, &options, &events, &bench.stop);
     let answer = run(turn).expect("answered");

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::allow_list::{ChatOwner, Offered, People, Strangers};
+use crate::allow_list::{AllowList, ChatOwner, Offered, Strangers};
 use crate::api::{Api, ApiError};
 use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::Inbox;
@@ -35,7 +35,7 @@ pub struct BotSettings {
     pub url: String,
     pub token: BotToken,
     /// Who may use it.
-    pub people: People,
+    pub allow_list: AllowList,
     /// The host that runs its turns.
     pub host: Host,
     /// Receives error messages.
@@ -71,7 +71,7 @@ pub(crate) struct BotState {
     pub(crate) post: Post,
     pub(crate) inbox: Inbox,
     pub(crate) me: Me,
-    pub(crate) people: People,
+    pub(crate) allow_list: AllowList,
     pub(crate) strangers: Strangers,
     pub(crate) host: Host,
     /// The agents whose model is available.
@@ -99,7 +99,7 @@ impl BotSettings {
     ///
     /// [`BotError`].
     pub async fn open(self, stop: &CancellationToken) -> Result<Bot, BotError> {
-        let BotSettings { url, token, people, host, warn } = self;
+        let BotSettings { url, token, allow_list, host, warn } = self;
         let api = Arc::new(Api::new(&url, token)?);
         let me = who_am_i(&api, &warn, stop).await?;
         let inbox = match Inbox::open(&host, me.id, stop).await {
@@ -114,7 +114,7 @@ impl BotSettings {
             api,
             inbox,
             me,
-            people,
+            allow_list,
             strangers: Strangers::default(),
             agents: host
                 .agents()
@@ -251,7 +251,7 @@ impl BotState {
 
     /// The owner and key of a chat, if the sender is allowed.
     pub(crate) fn place(&self, incoming: &IncomingUpdate) -> Option<ChatOwner> {
-        self.people.place(incoming, self.inbox.home(incoming.chat.id))
+        self.allow_list.place(incoming, self.inbox.home(incoming.chat.id))
     }
 
     /// Answers a stranger, once, in one line. Nothing is stored, now or later.

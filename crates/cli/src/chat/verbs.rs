@@ -158,7 +158,7 @@ impl Chat {
 
     /// The session that SEL selects; 1 is the newest of the others.
     pub(super) fn select(&self, sel: &str) -> Result<SessionId, sessions::Error> {
-        self.handle.sessions().select_beside(sel, self.session)
+        self.handle.sessions().select_other(sel, self.session)
     }
 
     fn sessions(&self) -> Result<(), Error> {

@@ -94,7 +94,7 @@ impl Sessions {
     ///
     /// [`SelectError`], and I/O errors.
     pub fn select(&self, selector: &str) -> Result<SessionId> {
-        self.select_beside(selector, None)
+        self.select_other(selector, None)
     }
 
     /// The same for someone who is in a session: that one is left out of the list, so 1 and `last`
@@ -103,7 +103,7 @@ impl Sessions {
     /// # Errors
     ///
     /// As [`select`](Sessions::select).
-    pub fn select_beside(&self, selector: &str, current: Option<SessionId>) -> Result<SessionId> {
+    pub fn select_other(&self, selector: &str, current: Option<SessionId>) -> Result<SessionId> {
         let selector = selector.trim();
         let shown: String = selector.chars().take(80).collect();
         // Invisible characters must not make one text pass for another.
@@ -240,13 +240,13 @@ mod tests {
         let id = |name: &str| sessions.select(name).expect("there");
         let newest = sessions.list(&Sessions::default_filter(), None, 9).expect("a page").sessions;
         let newest: Vec<SessionId> = newest.iter().map(|session| session.id()).collect();
-        let beside = |selector: &str, current| sessions.select_beside(selector, Some(current));
-        assert_eq!(beside("1", newest[0]).expect("there"), newest[1]);
-        assert_eq!(beside("last", newest[0]).expect("there"), newest[1]);
-        assert_eq!(beside("1", newest[2]).expect("there"), newest[0]);
-        assert_eq!(beside("2", newest[1]).expect("there"), newest[2]);
-        assert!(beside("3", newest[1]).is_err());
-        assert_eq!(beside("beta", id("beta")).expect("its name still names it"), id("beta"));
+        let select_other = |selector: &str, current| sessions.select_other(selector, Some(current));
+        assert_eq!(select_other("1", newest[0]).expect("there"), newest[1]);
+        assert_eq!(select_other("last", newest[0]).expect("there"), newest[1]);
+        assert_eq!(select_other("1", newest[2]).expect("there"), newest[0]);
+        assert_eq!(select_other("2", newest[1]).expect("there"), newest[2]);
+        assert!(select_other("3", newest[1]).is_err());
+        assert_eq!(select_other("beta", id("beta")).expect("its name still names it"), id("beta"));
     }
 
     #[test]

@@ -282,9 +282,9 @@ impl Name {
         &self.folded
     }
 
-    /// Whether someone who typed this means this name: case and composition are ignored, and dashes
+    /// Whether typed text selects this name: case and composition are ignored, and dashes
     /// match spaces. `plan!` does not match `plan`: it could be a typing error.
-    pub fn is_meant_by(&self, typed: &str) -> bool {
+    pub fn matches_typed(&self, typed: &str) -> bool {
         let lower = |text: &str| text.to_lowercase().nfc().collect::<String>();
         let typed = lower(shortened(&on_one_line(typed), NAME_CHARS_MAX).trim_end());
         typed == lower(&self.spelling) || typed.replace(' ', "-") == self.folded
@@ -435,10 +435,10 @@ mod tests {
         let meant =
             ["Café für Ärzte!", "CAFÉ FÜR  ÄRZTE!", "cafe\u{301}-für-ärzte", "café für ärzte"];
         for typed in meant {
-            assert!(name.is_meant_by(typed), "{typed}");
+            assert!(name.matches_typed(typed), "{typed}");
         }
         for typed in ["cafe für ärzte", "café-für-ärzte?", "café", ""] {
-            assert!(!name.is_meant_by(typed), "{typed}");
+            assert!(!name.matches_typed(typed), "{typed}");
         }
     }
 

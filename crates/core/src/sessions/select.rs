@@ -133,7 +133,7 @@ impl Sessions {
         }
         if let Ok(name) = Name::new(selector)
             && let Some(id) = self.store.named(&self.owner, name.folded())?
-            && self.get(id)?.header.name.is_meant_by(selector)
+            && self.get(id)?.header.name.matches_typed(selector)
         {
             return Ok(id);
         }

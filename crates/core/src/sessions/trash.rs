@@ -209,7 +209,7 @@ fn is_called(session: &Session, selector: &str) -> bool {
     let wanted = selector.to_lowercase();
     let digits: String = wanted.chars().filter(|c| *c != '-').collect();
     let id = session.id().0.simple().to_string();
-    session.header.name.is_meant_by(selector)
+    session.header.name.matches_typed(selector)
         || session.readable_id.as_ref().is_some_and(|id| id.to_lowercase() == wanted)
         || digits.len() >= super::select::ID_DIGITS_MIN && id.starts_with(&digits)
 }

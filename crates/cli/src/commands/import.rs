@@ -12,7 +12,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::{Owner, SessionId};
 use rethread_transcript::import::{ImportError, ImportReceipt, Imported, import};
-use rethread_transcript::read::{Account, Format, Options, is_about_another, is_twin, recognise};
+use rethread_transcript::read::{
+    Account, Format, Options, belongs_to_transcript, describes_a_session, recognise,
+};
 use serde_json::{Value, json};
 
 use super::{Cli, Done};
@@ -265,9 +267,9 @@ impl Walk {
             }
             if path.is_symlink() {
                 self.link(&path);
-            } else if is_about_another(&path) {
+            } else if describes_a_session(&path) {
                 // It is kept with the session next to it.
-            } else if is_twin(&path) {
+            } else if belongs_to_transcript(&path) {
                 note(format_args!(
                     "{} belongs to the Markdown transcript of the same name and is kept with it",
                     clean(&path.display().to_string())

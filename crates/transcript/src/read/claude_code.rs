@@ -34,7 +34,7 @@ const ABOUT: &str = ".meta.json";
 const ABOUT_BYTES_MAX: u64 = 1 << 20;
 
 /// Whether a file describes the session next to it.
-pub fn is_about_another(path: &Path) -> bool {
+pub fn describes_a_session(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let lines = name.and_then(|name| name.strip_suffix(ABOUT)).map(|stem| format!("{stem}.jsonl"));
     lines.is_some_and(|lines| path.with_file_name(lines).is_file())

@@ -117,7 +117,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 }
 
 /// Whether a `.json` belongs to the Markdown transcript of the same name: it is read with it.
-pub fn is_twin(path: &Path) -> bool {
+pub fn belongs_to_transcript(path: &Path) -> bool {
     let transcript = path.with_extension("md");
     path.extension().is_some_and(|extension| extension == "json")
         && matches!(super::recognise(&transcript), Ok(Some(super::Format::Markdown)))

@@ -51,10 +51,10 @@ use jiff::tz::TimeZone;
 use rethread_core::store::BoxError;
 
 pub use account::{Account, KindCount, UnreadableRecord};
-pub use claude_code::is_about_another;
+pub use claude_code::describes_a_session;
 pub use found::{FoundEntry, FoundSession, Link, Sink};
 pub use lines::LINE_BYTES_MAX;
-pub use markdown_session::is_twin;
+pub use markdown_session::belongs_to_transcript;
 pub use recognise::{Format, recognise};
 
 use output::Out;

@@ -3,7 +3,7 @@
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
 use rethread_core::{Body, EntryId, Header, NewEntry, Owner, Session};
-use rethread_transcript::read::{Format, is_twin};
+use rethread_transcript::read::{Format, belongs_to_transcript};
 use rethread_transcript::write::markdown::TranscriptHeader;
 
 use crate::support::{Heap, options, read_as, read_file, written};
@@ -400,11 +400,11 @@ fn the_twin_of_a_transcript_is_kept_with_it() {
     assert_eq!(heap.kinds(0), ["imported/markdown/twin"]);
     let kept = heap.sessions[0].1.last().expect("an entry");
     assert_eq!(kept.body.json(), twin, "byte for byte");
-    assert!(is_twin(&other));
+    assert!(belongs_to_transcript(&other));
     // Another file with that name is not one.
     for text in [r#"{"queries": ["something else"]}"#, "{\"which one?\"", ""] {
         written(folder.path(), "s.json", text);
-        assert!(!is_twin(&other), "{text}");
+        assert!(!belongs_to_transcript(&other), "{text}");
         assert_eq!(read_file(&path, Format::Markdown).expect("it is read").kinds(0).len(), 0);
     }
 }

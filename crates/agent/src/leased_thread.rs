@@ -144,7 +144,7 @@ impl Wanted<'_> {
 
 /// Unarchives a session, because something happens in it.
 fn unarchive(thread: &Thread) -> Result<(), sessions::Error> {
-    match thread.session().header.comes_back() {
+    match thread.session().header.is_unarchived_when_opened() {
         true => thread.sessions().unarchive(thread.session().id()).map(drop),
         false => Ok(()),
     }

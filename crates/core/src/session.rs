@@ -264,7 +264,7 @@ impl<'de> Deserialize<'de> for ExtraFields {
 
 impl Header {
     /// Whether opening it unarchives it. A subagent's session stays archived.
-    pub fn comes_back(&self) -> bool {
+    pub fn is_unarchived_when_opened(&self) -> bool {
         self.archived && self.kind != SessionKind::Subagent
     }
 

@@ -268,7 +268,7 @@ impl Sessions {
     pub fn thread(&self, id: SessionId) -> Result<Thread> {
         self.sweep_trash();
         let mut session = self.get(id)?;
-        if session.header.comes_back() {
+        if session.header.is_unarchived_when_opened() {
             session = self.unarchive(id)?;
         }
         Thread::new(self.clone(), session)

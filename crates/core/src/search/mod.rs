@@ -56,7 +56,7 @@ impl Speaker {
     }
 
     /// Whether it is part of the conversation. Messages of users and models rank above the rest.
-    pub fn converses(self) -> bool {
+    pub fn is_conversation(self) -> bool {
         matches!(self, Speaker::User | Speaker::Assistant)
     }
 }
@@ -140,7 +140,7 @@ fn push_values(text: &mut String, value: &serde_json::Value) {
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Rank {
     /// Whether it is part of the conversation.
-    pub converses: bool,
+    pub is_conversation: bool,
     /// Its time.
     pub at: Timestamp,
     pub session: SessionId,
@@ -151,7 +151,12 @@ pub struct Rank {
 impl Rank {
     /// The rank of an entry.
     pub fn new(place: Place, at: Timestamp, speaker: Speaker) -> Rank {
-        Rank { converses: speaker.converses(), at, session: place.session, seq: place.seq }
+        Rank {
+            is_conversation: speaker.is_conversation(),
+            at,
+            session: place.session,
+            seq: place.seq,
+        }
     }
 
     /// The position it belongs to.

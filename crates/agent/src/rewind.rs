@@ -61,13 +61,13 @@ pub struct PastFile {
 
 impl PastFile {
     /// Whether it has its earlier content.
-    pub fn is_as_it_was(&self) -> bool {
+    pub fn has_earlier_content(&self) -> bool {
         self.now == self.then
     }
 
     /// Whether someone else changed it after the tools did.
     pub fn changed_meanwhile(&self) -> bool {
-        self.now != self.left && !self.is_as_it_was()
+        self.now != self.left && !self.has_earlier_content()
     }
 }
 

@@ -70,7 +70,7 @@ impl NextCall {
             Some(_) => {
                 // What cannot be read is passed over: this is an estimate.
                 let last = tally.entries.saturating_sub(READ_ENTRIES)..tally.entries;
-                let last = sessions.entries(session.id(), last).around_damage();
+                let last = sessions.entries(session.id(), last).skip_damaged();
                 facts.life.after(&last.flatten().collect::<Vec<_>>())
             }
             None => facts.life.usual,

@@ -283,6 +283,6 @@ impl Runner {
 
     fn since(&self, id: SessionId, seq: u64) -> Result<Vec<Entry>, sessions::Error> {
         let end = self.sessions().get(id)?.tally.entries;
-        self.sessions().entries(id, seq..end).around_damage().collect()
+        self.sessions().entries(id, seq..end).skip_damaged().collect()
     }
 }

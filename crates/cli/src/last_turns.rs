@@ -52,7 +52,7 @@ impl LastTurns {
     ) -> sessions::Result<LastTurns> {
         let range = session.tally.begins()..session.tally.entries;
         let (mut entries, mut questions) = (Vec::new(), 0);
-        for entry in sessions.entries(session.id(), range).around_damage().rev() {
+        for entry in sessions.entries(session.id(), range).skip_damaged().rev() {
             let entry = entry?;
             questions += usize::from(matches!(TurnPart::of(&entry.body), TurnPart::Question(_)));
             entries.push(entry);

@@ -130,7 +130,7 @@ impl Chat {
             self.voice.notice(format_args!("({before} before the last clear: `/history all`)\n"));
         }
         let mut turn = Turn::default();
-        let entries = self.handle.sessions().entries(session.id(), range).around_damage();
+        let entries = self.handle.sessions().entries(session.id(), range).skip_damaged();
         for entry in entries {
             if let Err(next) = turn.push(entry?) {
                 print(&replay::turn(&std::mem::take(&mut turn), agent, &style))?;
@@ -269,7 +269,7 @@ impl Chat {
         let id = self.current()?;
         let entries = self.handle.sessions().get(id)?.tally.entries;
         let (mut turns, mut question) = (Vec::new(), String::new());
-        for entry in self.handle.sessions().entries(id, 0..entries).around_damage() {
+        for entry in self.handle.sessions().entries(id, 0..entries).skip_damaged() {
             match TurnPart::of(&entry?.body) {
                 TurnPart::Question(message) => question = message.plain_text(),
                 TurnPart::Finished(finished) => turns.push(cost::TurnCost {

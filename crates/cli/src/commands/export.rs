@@ -119,7 +119,7 @@ impl<'a> Job<'a> {
             shown.tally.queries = shown.tally.queries.saturating_sub(cleared);
             let since = clear.seq + 1..session.tally.entries;
             shown.first_message = String::new();
-            for entry in self.cli.sessions.entries(session.id(), since).around_damage() {
+            for entry in self.cli.sessions.entries(session.id(), since).skip_damaged() {
                 if let Body::Message(message) = entry?.body
                     && message.opens_turn()
                 {
@@ -149,7 +149,7 @@ impl<'a> Job<'a> {
             None => (0, None),
         };
         let (cli, id) = (self.cli, session.id());
-        let read = |range| cli.sessions.entries(id, range).around_damage();
+        let read = |range| cli.sessions.entries(id, range).skip_damaged();
         let system = system.map_or(0..0, |seq| seq..seq + 1);
         read(system).chain(read(begins..session.tally.entries))
     }

@@ -149,7 +149,7 @@ impl Entries<'_> {
     /// callers that need an overview of a conversation; operations that claim to be complete must
     /// not use it.
     #[must_use]
-    pub fn around_damage(mut self) -> Self {
+    pub fn skip_damaged(mut self) -> Self {
         self.around = true;
         self
     }

@@ -160,7 +160,7 @@ impl Sessions {
         *logs_read += 1;
         let mut groups: BTreeMap<Group, Totals> = BTreeMap::new();
         let mut tools = ToolCounter::default();
-        for entry in self.entries(header.id, 0..session.tally.entries).around_damage() {
+        for entry in self.entries(header.id, 0..session.tally.entries).skip_damaged() {
             let entry = entry?;
             let spent = Spent::of([&entry.body]);
             if spent.anew {

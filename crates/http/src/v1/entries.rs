@@ -207,7 +207,7 @@ pub(super) fn read_around(
 ) -> sessions::Result<Vec<Entry>> {
     match sessions.read(id, range.clone()) {
         Err(sessions::Error::Store(StoreError::Damaged { .. })) => {
-            sessions.entries(id, range).around_damage().collect()
+            sessions.entries(id, range).skip_damaged().collect()
         }
         read => read,
     }

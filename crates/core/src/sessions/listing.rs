@@ -14,7 +14,7 @@ impl Sessions {
 
     /// The same without sessions that have no messages. A session that continues another one stays:
     /// it begins with a summary, and the other is listed under it.
-    pub fn list_spoken(
+    pub fn list_with_messages(
         &self,
         filter: &Filter,
         after: Option<Cursor>,

@@ -78,7 +78,7 @@ fn and_more(more: usize) -> String {
 
 impl Sessions {
     /// The sessions shown by default: not archived, and only the newest of a chain. Lists for
-    /// people leave out those without messages: see [`list_spoken`](Sessions::list_spoken).
+    /// people leave out those without messages: see [`list_with_messages`](Sessions::list_with_messages).
     pub fn default_filter() -> Filter {
         Filter { archived: Some(false), newest_of_chain: true, ..Filter::default() }
     }
@@ -186,7 +186,7 @@ impl Sessions {
     /// The session at this position of the default list, without the current one.
     fn nth(&self, position: usize, current: Option<SessionId>) -> Result<Option<SessionId>> {
         let rows = (position + usize::from(current.is_some())).min(PAGE_ROWS_MAX);
-        let page = self.list_spoken(&Sessions::default_filter(), None, rows)?;
+        let page = self.list_with_messages(&Sessions::default_filter(), None, rows)?;
         let ids = page.sessions.iter().map(|session| session.id());
         Ok(ids.filter(|id| Some(*id) != current).nth(position - 1))
     }
@@ -260,9 +260,9 @@ mod tests {
         let filter = Filter::default();
         assert_eq!(sessions.list(&filter, None, 9).expect("a page").sessions.len(), 3);
         // One row at a time, so that what is left out does not shorten a page.
-        let page = sessions.list_spoken(&filter, None, 1).expect("a page");
+        let page = sessions.list_with_messages(&filter, None, 1).expect("a page");
         assert_eq!(page.sessions[0].id(), last);
-        let page = sessions.list_spoken(&filter, page.next, 1).expect("a page");
+        let page = sessions.list_with_messages(&filter, page.next, 1).expect("a page");
         assert_eq!((page.sessions[0].id(), page.next), (second, None));
     }
 

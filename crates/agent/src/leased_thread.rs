@@ -62,7 +62,7 @@ impl Wanted<'_> {
         let holder = holder();
         let name = holder.clone();
         let begin = move |thread: &mut Thread| {
-            thread.hold_with_next(&name, LEASE);
+            thread.take_lease_with_next_append(&name, LEASE);
             let done = first(thread).and_then(|done| {
                 let head = thread.head();
                 if thread.holds() {

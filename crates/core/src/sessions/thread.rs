@@ -303,7 +303,7 @@ impl Thread {
 
     /// Makes the next append take the lease, so that no one else writes during this turn. Until
     /// then anybody may write; then the append is refused, and takes nothing.
-    pub fn hold_with_next(&mut self, holder: &str, ttl: Duration) {
+    pub fn take_lease_with_next_append(&mut self, holder: &str, ttl: Duration) {
         self.lease = Lease::Wanted { holder: holder.into(), ttl };
     }
 

@@ -123,7 +123,7 @@ fn a_question_is_asked_again_without_what_came_of_it() {
     let bench = Bench::new("openai", [Answer::text("Nonsense."), Answer::text("Sense.")]);
     run(bench.turn("make sense")).expect("answered");
     let sessions = bench.handle.sessions();
-    let question = sessions.take_back_turn(bench.session).expect("taken back").expect("asked");
+    let question = sessions.withdraw_turn(bench.session).expect("taken back").expect("asked");
     assert_eq!(run(bench.turn(&question.plain_text())).expect("answered").text, "Sense.");
     let last = bench.server.requests().pop().expect("asked");
     assert!(!says(&last, "Nonsense"));
@@ -160,7 +160,7 @@ fn what_was_left_out_stays_out_when_the_session_is_compacted() {
     let bench = Bench::new("openai", answers);
     run(bench.turn("good morning")).expect("answered");
     run(bench.turn("make sense")).expect("answered");
-    bench.handle.sessions().take_back_turn(bench.session).expect("taken back");
+    bench.handle.sessions().withdraw_turn(bench.session).expect("taken back");
     run(bench.turn("make sense")).expect("answered");
     let how = rethread_agent::SummaryMethod::Model;
     run(bench.runner.compact(bench.session, how, |_| {})).expect("compacted");

@@ -592,7 +592,7 @@ impl Chat {
             || Error::Word { what: "no question to ask again".into(), hint: "say something first" };
         self.show_other_windows()?;
         let id = self.session.ok_or_else(nothing)?;
-        let question = self.handle.call(|sessions| sessions.take_back_turn(id))?;
+        let question = self.handle.call(|sessions| sessions.withdraw_turn(id))?;
         let question = question.ok_or_else(nothing)?;
         self.voice.notice(format_args!("\x1b[2m> {}\x1b[0m", one_line(&question.plain_text())));
         self.converse(id, question).await

@@ -209,7 +209,7 @@ impl Handle {
     /// I/O errors. What was done before the error stays done.
     pub fn purge(&self, keep: usize, delete: bool) -> sessions::Result<Purged> {
         let mut purged = Purged::default();
-        for id in self.sessions.beyond(keep, delete)? {
+        for id in self.sessions.all_but_newest(keep, delete)? {
             let gone = self.call(|sessions| match delete {
                 true => sessions.trash(id).map(drop),
                 false => sessions.archive(id).map(drop),

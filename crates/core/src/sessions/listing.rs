@@ -41,7 +41,7 @@ impl Sessions {
     }
 
     /// All sessions but the `keep` newest; archived ones too, if requested.
-    pub fn beyond(&self, keep: usize, archived_too: bool) -> Result<Vec<SessionId>> {
+    pub fn all_but_newest(&self, keep: usize, archived_too: bool) -> Result<Vec<SessionId>> {
         let archived = if archived_too { None } else { Some(false) };
         let filter = Filter { archived, ..Filter::default() };
         let mut all = Vec::new();

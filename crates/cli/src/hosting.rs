@@ -239,7 +239,7 @@ impl Cli {
         transcripts: Option<PathBuf>,
     ) -> Result<HostSettings, Error> {
         let roster = self.roster_of(self.agents_agreed_to()?, answering)?;
-        roster.connect(roster.usual())?;
+        roster.connect(roster.default_agent())?;
         self.say_whose_instructions_apply(&roster);
         if roster.allows(RUN) {
             warn_if_not_confined();
@@ -260,7 +260,7 @@ impl Cli {
     /// Warns if the agent is not the one its name suggests: a file of this folder has replaced
     /// another one.
     fn say_whose_instructions_apply(&self, roster: &Roster) {
-        let usual = roster.agents().get(roster.usual());
+        let usual = roster.agents().get(roster.default_agent());
         if let Some(agent) = usual.filter(|agent| agent.origin == AgentSource::Project) {
             let what = format!(
                 "the agent `{}` follows this project's instructions, which you trusted: {}",

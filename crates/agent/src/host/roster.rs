@@ -120,7 +120,7 @@ impl Roster {
     }
 
     /// The default agent.
-    pub fn usual(&self) -> &str {
+    pub fn default_agent(&self) -> &str {
         &self.settings.agent
     }
 

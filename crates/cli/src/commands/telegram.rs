@@ -36,7 +36,7 @@ async fn answer(cli: &Cli, args: &Telegram) -> Done {
     let token = token(cli, args)?;
     let allow_list = allow_list(cli, args);
     let host = host(cli, args)?;
-    let model = host.roster().connect(host.roster().usual())?.model.id();
+    let model = host.roster().connect(host.roster().default_agent())?.model.id();
     let door = BotSettings {
         url: cli.config.text("telegram.api_url").to_owned(),
         token,

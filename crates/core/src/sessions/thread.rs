@@ -206,7 +206,7 @@ impl Thread {
             return Ok(());
         }
         let mut tally = self.session.tally;
-        self.read_back_to(Seen::reach(&tally))?;
+        self.read_back_to(Seen::first_needed(&tally))?;
         let mut seen = match self.seen.take() {
             Some(seen) if seen.continues(self.log.entries()) => seen,
             _ => Seen::of(self.log.entries(), &tally),
@@ -216,7 +216,7 @@ impl Thread {
             seen.read(entry.seq, &entry.body, &entry.measure);
         }
         for entry in entries {
-            let from = Seen::reach(&tally);
+            let from = Seen::first_needed(&tally);
             seen.place(tally.entries, from, &entry.body, &mut entry.measure, &allowances);
             tally = tally.with(Effect::of(&entry.body, &entry.measure));
         }
@@ -239,7 +239,7 @@ impl Thread {
     pub fn undecided(&mut self, policy: &Policy) -> Result<Option<Decided>> {
         let Some(allowances) = policy.trim_results else { return Ok(None) };
         let tally = self.session.tally;
-        self.read_back_to(Seen::reach(&tally))?;
+        self.read_back_to(Seen::first_needed(&tally))?;
         Ok(decide_late(self.log.entries(), &tally, &allowances))
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn decide_late(
     tally: &Tally,
     allowances: &Allowances,
 ) -> Option<Decided> {
-    let from = Seen::reach(tally);
+    let from = Seen::first_needed(tally);
     let entries = &entries[entries.partition_point(|entry| entry.seq < from)..];
     let before = entries.iter().rev().find_map(|entry| match &entry.body {
         Body::Decided(decided) => Some(decided.through),

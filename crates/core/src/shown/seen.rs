@@ -53,13 +53,13 @@ struct SeenResult {
 
 impl Seen {
     /// The first entry that is needed to decide about a result after these.
-    pub fn reach(tally: &Tally) -> u64 {
+    pub fn first_needed(tally: &Tally) -> u64 {
         tally.turn.unwrap_or(0).saturating_sub(SEEN_ENTRIES).max(tally.begins())
     }
 
     /// Everything in these entries that a decision after `tally` may depend on.
     pub(crate) fn of(entries: &[Entry], tally: &Tally) -> Seen {
-        let from = Seen::reach(tally);
+        let from = Seen::first_needed(tally);
         let entries = &entries[entries.partition_point(|entry| entry.seq < from)..];
         let stored = Stored::of(entries);
         let mut seen = Seen { next: from, ..Seen::default() };
@@ -209,7 +209,7 @@ impl Seen {
 
     /// Decides about the results of the next message, after what `tally` counts.
     pub fn decide(&self, message: &Message, tally: &Tally) -> Vec<Shown> {
-        let from = Seen::reach(tally);
+        let from = Seen::first_needed(tally);
         let decide = |result: &ToolResult| {
             let text = text(result);
             self.decide_one(result, &Digest::new(&Lines::new(&text)), from, &Allowances::default())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rethread_core::audit::Audit;
 use rethread_core::context::{Context, CutEffect, CutReason, Model, Policy, build, explain};
 use rethread_core::entry::{Thinned, Thinning};
-use rethread_core::shown::{Allowances, ToolKind, alone};
+use rethread_core::shown::{Allowances, ToolKind, decide_alone};
 use rethread_core::{
     Block, Body, Fixed, Item, Log, MemoryStore, Message, New, Owner, Raw, Role, SessionId,
     Sessions, Thread,
@@ -181,7 +181,7 @@ fn every_line_that_is_shown_is_a_line_of_the_original() {
     ] {
         let text = file("beta", 0..lines);
         let originals: HashSet<&str> = text.lines().collect();
-        let shown = alone(&text, kind);
+        let shown = decide_alone(&text, kind);
         let excerpt = rethread_core::shown::excerpt(
             &text,
             kind,
@@ -204,7 +204,7 @@ fn lines_with_names_that_nothing_else_shows_are_kept() {
     let mut text = "the same words again and again\n".repeat(600);
     text.push_str("panicked at src/queue.rs:88 in drain_group\n");
     text.push_str(&"and more of the same words\n".repeat(50));
-    let shown = alone(&text, ToolKind::Read);
+    let shown = decide_alone(&text, ToolKind::Read);
     let form = rethread_core::shown::ResultForm::Full;
     let allowances = Allowances::default();
     let excerpt = rethread_core::shown::excerpt(

@@ -13,7 +13,7 @@ use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
 use crate::name::Owner;
 use crate::session::{Header, Session};
-use crate::shown::{ToolKind, alone};
+use crate::shown::{ToolKind, decide_alone};
 use crate::store::{At, Filter};
 use crate::usage::ModelUsage;
 use crate::world::World;
@@ -49,7 +49,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
             results: vec![DecidedResult {
                 seq: 2,
                 place: 0,
-                shown: alone("found", ToolKind::Search),
+                shown: decide_alone("found", ToolKind::Search),
             }],
         }),
         Body::Finished(Finished { rounds: 2, ms: 1_500, usage, model: Some("a/b".into()) }),

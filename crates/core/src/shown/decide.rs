@@ -36,7 +36,7 @@ impl Before for Nothing {
 }
 
 /// Which lines of a result are shown, if nothing is known about the rest of the context.
-pub fn alone(text: &str, kind: ToolKind) -> Shown {
+pub fn decide_alone(text: &str, kind: ToolKind) -> Shown {
     by_itself(&Digest::new(&Lines::new(text)), kind, &Allowances::default())
 }
 

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::decide::alone;
+use super::decide::decide_alone;
 use super::seen::{Seen, kind_of_result};
 use super::{Allowances, Shown};
 use crate::entry::{Body, Decided, DecidedResult, Entry, Tally};
@@ -44,7 +44,7 @@ pub(crate) fn decide_late(
         seen.place(entry.seq, from, &entry.body, &mut measure, allowances);
         for (place, ((kind, result), measure)) in kinds.into_iter().zip(measure.results).enumerate()
         {
-            let by_itself = alone(&result.text(), kind);
+            let by_itself = decide_alone(&result.text(), kind);
             if let Some(shown) = measure.shown.filter(|shown| *shown != by_itself) {
                 results.push(DecidedResult { seq: entry.seq, place, shown });
             }

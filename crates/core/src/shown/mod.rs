@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use allowances::Allowances;
 pub(crate) use cache::Excerpts;
-pub use decide::alone;
+pub use decide::decide_alone;
 pub use kind::ToolKind;
 pub(crate) use late::decide_late;
 pub(crate) use lines::{Lines, Written};

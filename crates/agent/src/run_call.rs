@@ -15,7 +15,7 @@ use crate::leased_thread::{LeasedThread, lock};
 use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX, STOP_GRACE};
 use crate::permission::{DECLINED, NOT_RUN, PermissionAnswer, Scope};
 use crate::runner::Runner;
-use crate::tool::{FileChange, Site, Spec, Tool, ToolFailure};
+use crate::tool::{FileChange, Spec, Tool, ToolContext, ToolFailure};
 use crate::turn::{RunningTurn, TurnOptions};
 
 /// A finished call.
@@ -113,7 +113,7 @@ impl Runner {
         }
         // Stopping the turn stops the tool, and so does its timeout.
         let mine = stop.child_token();
-        let site = Site {
+        let tool_context = ToolContext {
             sessions: self.sessions.clone(),
             session,
             stop: mine.clone(),
@@ -121,7 +121,7 @@ impl Runner {
         };
         let (tool, input) = (Arc::clone(tool), call.input.get().to_owned());
         let time = tool.time(&input).unwrap_or(self.responder.limits.tool_time);
-        let work = blocking(move || tool.run(&input, &site));
+        let work = blocking(move || tool.run(&input, &tool_context));
         tokio::pin!(work);
         tokio::select! {
             biased;

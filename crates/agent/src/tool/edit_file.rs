@@ -14,7 +14,7 @@ use super::limits::EDITS_MAX;
 use super::nearest_text::{nearest, numbered};
 use super::workspace::RealPath;
 use super::write_file::replace;
-use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
+use super::{FileChange, Spec, Tool, ToolContext, ToolFailure, Workspace};
 
 /// Occurrences that are shown if a text is not unique.
 const PLACES_SHOWN: usize = 5;
@@ -93,7 +93,7 @@ impl Tool for EditFile {
         self.edited(input).map(|(_, change, _)| Some(change))
     }
 
-    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, _tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let (path, FileChange { after, .. }, count) = self.edited(input)?;
         replace(&self.workspace, &path, after.as_bytes())?;
         let times = if count == 1 { "once".into() } else { format!("{count} times") };

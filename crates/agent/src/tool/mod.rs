@@ -85,7 +85,7 @@ pub struct ToolFailure(pub String);
 
 /// The context of a call.
 #[derive(Clone)]
-pub struct Site {
+pub struct ToolContext {
     /// The sessions of the owner.
     pub sessions: Sessions,
     /// The session it is called from.
@@ -164,7 +164,7 @@ pub trait Tool: Send + Sync {
     /// # Errors
     ///
     /// [`ToolFailure`], which is returned to the model.
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure>;
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure>;
 }
 
 /// The tools that change something.

@@ -22,7 +22,7 @@ use super::limits::{BACKGROUND_SECONDS_MAX, RUN_OUTPUT_WAIT, RUN_SECONDS, RUN_SE
 use super::process::{End, Output, Started, collect, exit_text};
 use super::run_env::passed_on;
 use super::sandbox::{Confinement, Reach};
-use super::{Site, Spec, Tool, ToolFailure, Workspace};
+use super::{Spec, Tool, ToolContext, ToolFailure, Workspace};
 
 /// Settings for commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Tool for Run {
         Some(Duration::from_secs(seconds + 5))
     }
 
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         if input.command.trim().is_empty() || input.command.contains('\0') {
             let what = "`command` must not be empty or contain a NUL character";
@@ -151,12 +151,18 @@ impl Tool for Run {
             let time = input.timeout_s.unwrap_or(BACKGROUND_SECONDS_MAX);
             let time = Duration::from_secs(time.clamp(1, BACKGROUND_SECONDS_MAX));
             let start = || self.start(&input).map_err(failed);
-            return self.background.start(site, &input.command, time, self.refusal(&input), start);
+            return self.background.start(
+                tool_context,
+                &input.command,
+                time,
+                self.refusal(&input),
+                start,
+            );
         }
         let (started, reader) = self.start(&input).map_err(failed)?;
         let output = Arc::new(Mutex::new(Output::default()));
-        let ended = collect(reader, output.clone(), site.progress.clone());
-        let end = started.wait(Duration::from_secs(seconds), &site.stop);
+        let ended = collect(reader, output.clone(), tool_context.progress.clone());
+        let end = started.wait(Duration::from_secs(seconds), &tool_context.stop);
         let report = started.end().map_err(failed)?;
         // Its exit, or that nobody will report it.
         ended.recv_timeout(RUN_OUTPUT_WAIT).ok();

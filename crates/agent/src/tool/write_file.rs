@@ -12,7 +12,7 @@ use serde_json::json;
 use super::input::{arguments, schema};
 use super::limits::FILE_BYTES_MAX;
 use super::workspace::{RealPath, failed};
-use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
+use super::{FileChange, Spec, Tool, ToolContext, ToolFailure, Workspace};
 
 /// Writes a file.
 pub struct WriteFile {
@@ -66,7 +66,7 @@ impl Tool for WriteFile {
         Ok(Some(FileChange { path: path.into(), before, after: input.content }))
     }
 
-    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, _tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let path = self.workspace.resolve_for_writing(&input.path)?;
         let now = self.workspace.content_at(&path).ok().flatten();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rethread_agent::provider::offline::{MODEL, Offline};
 use rethread_agent::provider::{Delta, Provider, Request};
-use rethread_agent::tool::{Site, Spec, Toolbox, Workspace};
+use rethread_agent::tool::{Spec, ToolContext, Toolbox, Workspace};
 use rethread_core::context::{Model, Policy};
 use rethread_core::message::ToolResult;
 use rethread_core::sessions::Incoming;
@@ -90,7 +90,7 @@ impl Talk {
     }
 
     fn answer(&self, id: &str, name: &str, input: &str) -> Message {
-        let site = Site {
+        let tool_context = ToolContext {
             sessions: self.sessions.clone(),
             session: self.thread.session().id(),
             stop: CancellationToken::new(),
@@ -98,7 +98,7 @@ impl Talk {
         };
         let tool = self.toolbox.find(name).unwrap_or_else(|| panic!("there is a tool {name}"));
         assert!(self.specs.iter().any(|spec| spec.name == name), "{name} was offered");
-        let answer = tool.run(input, &site);
+        let answer = tool.run(input, &tool_context);
         let is_error = answer.is_err();
         let text = answer.unwrap_or_else(|failure| failure.0);
         let content = vec![Block::text(text)];

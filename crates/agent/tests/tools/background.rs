@@ -85,12 +85,12 @@ fn a_command_in_the_background_is_ended_when_asked_in_time_and_with_the_tools() 
 fn a_command_is_not_reached_from_another_session() {
     let mut fixture = Fixture::new();
     let name = start(&fixture, "echo secret; exec sleep 1000");
-    let own = fixture.site.session;
-    fixture.site.session = fixture.named("another");
+    let own = fixture.tool_context.session;
+    fixture.tool_context.session = fixture.named("another");
     let other = output(&fixture, json!({"id": name, "kill": true}));
     assert!(other.starts_with("error: there is no command `bg1` in the background"), "{other}");
     assert!(!other.contains("secret"), "{other}");
-    fixture.site.session = own;
+    fixture.tool_context.session = own;
     let wrong = output(&fixture, json!({"id": "bg7"}));
     assert!(wrong.ends_with("there are `bg1` (echo secret; exec sleep 1000)"), "{wrong}");
     assert!(
@@ -103,19 +103,19 @@ fn a_command_is_not_reached_from_another_session() {
 fn a_command_is_still_reached_after_a_compaction_and_in_a_fork() {
     let mut fixture = Fixture::new();
     let name = start(&fixture, "exec sleep 1000");
-    let own = fixture.site.session;
+    let own = fixture.tool_context.session;
     let from = |fixture: &Fixture, id, origin| {
         let new = New { parent: Some(Parent { id, origin }), ..New::default() };
-        fixture.site.sessions.create(&new, None).expect("a session").id()
+        fixture.tool_context.sessions.create(&new, None).expect("a session").id()
     };
     let compacted = from(&fixture, own, Origin::Compact);
-    fixture.site.session = from(&fixture, compacted, Origin::Fork);
+    fixture.tool_context.session = from(&fixture, compacted, Origin::Fork);
     assert!(output(&fixture, json!({"id": name})).starts_with("[running for "));
     // A session that was started later, or by a subagent, has its own commands.
-    fixture.site.session = from(&fixture, compacted, Origin::New);
+    fixture.tool_context.session = from(&fixture, compacted, Origin::New);
     let other = output(&fixture, json!({"id": name, "kill": true}));
     assert!(other.contains("this session has none"), "{other}");
-    fixture.site.session = compacted;
+    fixture.tool_context.session = compacted;
     assert_eq!(output(&fixture, json!({"id": name, "kill": true})), "[killed]");
 }
 

@@ -271,7 +271,7 @@ fn what_a_command_leaves_in_the_background_ends_with_it() {
 #[test]
 fn a_command_nobody_waits_for_is_ended() {
     let fixture = Fixture::new();
-    let stop = fixture.site.stop.clone();
+    let stop = fixture.tool_context.stop.clone();
     let file = fixture.work().join("pid");
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -142,7 +142,7 @@ fn a_pattern_that_is_wrong_or_too_costly_is_refused() {
 fn a_search_nobody_waits_for_stops() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "x");
-    fixture.site.stop.cancel();
+    fixture.tool_context.stop.cancel();
     for tool in ["grep", "glob"] {
         assert_eq!(fixture.run(tool, json!({"pattern": "x"})), "error: stopped");
     }

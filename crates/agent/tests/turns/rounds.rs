@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rethread_agent::limits::ROUNDS_MAX;
 use rethread_agent::scripted::Answer;
-use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
+use rethread_agent::tool::{Spec, Tool, ToolContext, ToolFailure};
 use rethread_agent::{End, Events, Grant, PermissionAnswer, TurnMode, TurnOptions};
 use rethread_core::Message;
 use rethread_core::entry::{Body, RoundLimit};
@@ -122,7 +122,7 @@ impl Tool for Meeting {
         self.name == "change"
     }
 
-    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, _tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Value = serde_json::from_str(input).expect("JSON");
         let note = |what: &str| {
             self.notes.lock().expect("whole").push(format!("{what} {} {}", self.name, input["n"]));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bench::{Bench, WIRES, run};
 
 use rethread_agent::scripted::Answer;
-use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
+use rethread_agent::tool::{Spec, Tool, ToolContext, ToolFailure};
 use rethread_agent::{End, Event, Grant, NOT_RUN, PermissionAnswer, TurnError};
 use rethread_core::log::INTERRUPTED;
 use rethread_core::message::Usage;
@@ -224,7 +224,7 @@ impl Tool for Hangs {
         false
     }
 
-    fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, _: &str, _: &ToolContext) -> Result<String, ToolFailure> {
         self.0.lock().expect("whole").recv().ok();
         Ok("too late".into())
     }
@@ -347,7 +347,7 @@ impl Tool for Stops {
         false
     }
 
-    fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, _: &str, _: &ToolContext) -> Result<String, ToolFailure> {
         self.0.cancel();
         Ok("done all the same".into())
     }

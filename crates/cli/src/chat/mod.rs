@@ -17,6 +17,7 @@ mod buffer;
 mod clipboard;
 mod command_output;
 mod completions;
+mod context_window;
 mod cost;
 mod editor_program;
 mod folder_history;
@@ -56,7 +57,6 @@ mod turn_view;
 mod typed_ahead;
 mod verbs;
 mod watch;
-mod window;
 
 use std::collections::HashSet;
 use std::io::{IsTerminal, stderr, stdin, stdout};

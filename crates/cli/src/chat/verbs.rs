@@ -13,7 +13,7 @@ use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 use super::attach::in_home;
 use super::say::{Look, print};
 use super::turn_view::CallRecord;
-use super::{Chat, ChatCommand, clipboard, cost, help, replay, window};
+use super::{Chat, ChatCommand, clipboard, context_window, cost, help, replay};
 use crate::args::List;
 use crate::commands::{change, context, list, next_call, search, show, stats};
 use crate::errors::Error;
@@ -246,7 +246,7 @@ impl Chat {
             let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
             let specs = self.runner.offered(self.current()?, &options);
             let shape = (columns(), self.voice.look == Look::Plain);
-            for line in window::lines(&context, (&model, &specs), restored, shape) {
+            for line in context_window::lines(&context, (&model, &specs), restored, shape) {
                 self.voice.notice(line);
             }
             let (models, now) = (&self.cli.config.models, self.cli.now());

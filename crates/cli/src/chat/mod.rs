@@ -1,7 +1,7 @@
 //! The chat: `rethread` without a command.
 //!
 //! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` interprets a line, `verbs.rs`
-//! implements commands, `past.rs` exits, compacts and resumes, `once.rs` is `-p`. The host decides
+//! implements commands, `exit_and_resume.rs` exits, compacts and resumes, `once.rs` is `-p`. The host decides
 //! which agent answers, and with which tools; `opening.rs` asks the user if necessary. Every
 //! message is on disk before the model is asked, so there is nothing to save on the way.
 //!
@@ -20,6 +20,7 @@ mod completions;
 mod context_window;
 mod cost;
 mod editor_program;
+pub(crate) mod exit_and_resume;
 mod folder_history;
 mod help;
 mod input;
@@ -35,7 +36,6 @@ mod other_windows;
 mod pager;
 pub(crate) mod paint;
 mod parse_line;
-pub(crate) mod past;
 mod past_questions;
 mod permission_prompt;
 mod permissions;

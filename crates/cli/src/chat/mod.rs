@@ -1,7 +1,7 @@
 //! The chat: `rethread` without a command.
 //!
 //! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` interprets a line, `verbs.rs`
-//! implements commands, `exit_and_resume.rs` exits, compacts and resumes, `once.rs` is `-p`. The host decides
+//! implements commands, `exit_and_resume.rs` exits, compacts and resumes, `one_shot.rs` is `-p`. The host decides
 //! which agent answers, and with which tools; `opening.rs` asks the user if necessary. Every
 //! message is on disk before the model is asked, so there is nothing to save on the way.
 //!
@@ -30,7 +30,7 @@ mod line_editor;
 mod menu;
 mod model;
 mod notify;
-mod once;
+mod one_shot;
 mod opening;
 mod other_windows;
 mod pager;

@@ -1,6 +1,6 @@
 //! The chat: `rethread` without a command.
 //!
-//! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` interprets a line, `verbs.rs`
+//! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` interprets a line, `commands.rs`
 //! implements commands, `exit_and_resume.rs` exits, compacts and resumes, `one_shot.rs` is `-p`. The host decides
 //! which agent answers, and with which tools; `opening.rs` asks the user if necessary. Every
 //! message is on disk before the model is asked, so there is nothing to save on the way.
@@ -16,6 +16,7 @@ mod attach;
 mod buffer;
 mod clipboard;
 mod command_output;
+mod commands;
 mod completions;
 mod context_window;
 mod cost;
@@ -55,7 +56,6 @@ pub(crate) mod tool_line;
 mod trash;
 mod turn_view;
 mod typed_ahead;
-mod verbs;
 mod watch;
 
 use std::collections::HashSet;

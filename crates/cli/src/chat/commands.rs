@@ -11,7 +11,7 @@ use rethread_core::turn::{Turn, TurnPart};
 use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::attach::in_home;
-use super::say::{Look, print};
+use super::output::{Look, print};
 use super::turn_view::CallRecord;
 use super::{Chat, ChatCommand, clipboard, context_window, cost, help, replay};
 use crate::args::List;

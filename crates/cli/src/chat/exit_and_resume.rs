@@ -11,7 +11,7 @@ use rethread_core::sessions::{SelectError, Undone};
 use rethread_core::{SessionId, StoreError, sessions};
 
 use super::Chat;
-use super::say::Look;
+use super::output::Look;
 use crate::commands::change;
 use crate::commands::stats::tokens_block;
 use crate::errors::{Error, too_short};

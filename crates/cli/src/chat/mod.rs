@@ -1,16 +1,17 @@
 //! The chat: `rethread` without a command.
 //!
 //! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` interprets a line, `commands.rs`
-//! implements commands, `exit_and_resume.rs` exits, compacts and resumes, `one_shot.rs` is `-p`. The host decides
-//! which agent answers, and with which tools; `opening.rs` asks the user if necessary. Every
-//! message is on disk before the model is asked, so there is nothing to save on the way.
+//! implements commands, `exit_and_resume.rs` exits, compacts and resumes, `one_shot.rs` is `-p`.
+//! The host decides which agent answers, and with which tools; `opening.rs` asks the user if
+//! necessary. Every message is on disk before the model is asked, so there is nothing to save on
+//! the way.
 //!
-//! `questions.rs` asks the user. Output: `say.rs` writes lines, at a terminal and elsewhere. While
-//! a turn runs in a capable terminal, `watch.rs` shows it: `turn_view.rs` turns events into lines,
-//! `tool_line.rs` each call into one, `screen.rs` draws them, `pager.rs` shows a call in full.
-//! Input: `keyboard.rs` reads the terminal, `keys.rs` parses keys, `prompt.rs` turns keys into a
-//! line with `line_editor.rs` and `prompt_view.rs`; `typed_ahead.rs` is for keys typed during a
-//! turn, and `input.rs` puts all of it in order.
+//! `questions.rs` asks the user. Output: `output.rs` writes lines, at a terminal and elsewhere.
+//! While a turn runs in a capable terminal, `watch.rs` shows it: `turn_view.rs` turns events into
+//! lines, `tool_line.rs` each call into one, `screen.rs` draws them, `pager.rs` shows a call in
+//! full. Input: `keyboard.rs` reads the terminal, `keys.rs` parses keys, `prompt.rs` turns keys
+//! into a line with `line_editor.rs` and `prompt_view.rs`; `typed_ahead.rs` is for keys typed
+//! during a turn, and `input.rs` puts all of it in order.
 
 mod attach;
 mod buffer;
@@ -34,6 +35,7 @@ mod notify;
 mod one_shot;
 mod opening;
 mod other_windows;
+mod output;
 mod pager;
 pub(crate) mod paint;
 mod parse_line;
@@ -46,7 +48,6 @@ mod prompt_view;
 mod questions;
 pub(crate) mod replay;
 mod rewind;
-mod say;
 mod screen;
 mod shell;
 mod status;
@@ -85,8 +86,8 @@ use completions::Completions;
 pub(crate) use cost::{cached, money};
 use input::{Input, Line};
 use line_editor::LineEditor;
+use output::{Look, Voice};
 use parse_line::{ChatCommand, TypedLine, understand};
-use say::{Look, Voice};
 pub(crate) use status::folder;
 pub(crate) use tool_line::lasted;
 

@@ -10,7 +10,7 @@ use rethread_render::Diff;
 use rethread_render::terminal::render_diff;
 
 use super::Chat;
-use super::say::Look;
+use super::output::Look;
 use crate::commands::change;
 use crate::errors::Error;
 use crate::out::{ago, clean, fit, one_line, plural};
@@ -181,7 +181,7 @@ impl Chat {
             whole.lines().take(DIFF_LINES).map(|line| format!("{line}\n")).collect();
         match self.voice.look {
             Look::Raw => self.voice.notice(shown.trim_end()),
-            _ => drop(super::say::print(&shown)),
+            _ => drop(super::output::print(&shown)),
         }
         let more = whole.lines().count().saturating_sub(DIFF_LINES);
         if more > 0 {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use super::decide::{Before, by_itself, decide};
 use super::digest::Digest;
-use super::late::Stored;
+use super::late_decisions::Stored;
 use super::number::{NumberMap, number};
 use super::{Allowances, LineRange, Lines, Shown, ToolKind};
 use crate::entry::{Body, Entry, Tally, Thinned};

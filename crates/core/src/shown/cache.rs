@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::number::Mixed;
+use super::hash::Mixed;
 use super::{Excerpt, ResultForm};
 
 /// Identifies an excerpt: the entry, the index of the result, the form, and the entry with the

@@ -11,10 +11,10 @@ mod allowances;
 mod cache;
 mod decide;
 mod digest;
+mod hash;
 mod kind;
 mod late_decisions;
 mod lines;
-mod number;
 mod seen;
 
 use std::borrow::Cow;

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 use super::decide::{Before, by_itself, decide};
 use super::digest::Digest;
+use super::hash::{HashedMap, hash_of};
 use super::late_decisions::Stored;
-use super::number::{NumberMap, number};
 use super::{Allowances, LineRange, Lines, Shown, ToolKind};
 use crate::entry::{Body, Entry, Tally, Thinned};
 use crate::limits::SEEN_ENTRIES;
@@ -25,13 +25,13 @@ pub struct Seen {
     /// The first entry that was not read.
     next: u64,
     /// Names in messages, and the last entry with each.
-    said: NumberMap<u64>,
+    said: HashedMap<u64>,
     /// Names in results in their first form: the entry of the call, and the turn. The same for the
     /// thin form.
-    shown: NumberMap<(u64, u64)>,
-    thin: NumberMap<u64>,
+    shown: HashedMap<(u64, u64)>,
+    thin: HashedMap<u64>,
     /// Lines that are shown, and their last position: the index in `results`, and the line.
-    lines: NumberMap<(u32, u32)>,
+    lines: HashedMap<(u32, u32)>,
     results: Vec<SeenResult>,
     /// The question of the current turn.
     turn: u64,
@@ -125,7 +125,7 @@ impl Seen {
     }
 
     fn say(&mut self, seq: u64, text: &str) {
-        self.said.extend(names(text).map(|name| (number(name), seq)));
+        self.said.extend(names(text).map(|name| (hash_of(name), seq)));
     }
 
     fn read_message(&mut self, seq: u64, message: &Message, measure: &Measure) {
@@ -262,7 +262,7 @@ impl Before for InView<'_> {
 
     fn shows(&self, name: u64) -> bool {
         let since =
-            |map: &NumberMap<u64>, from: u64| map.get(&name).is_some_and(|seq| *seq >= from);
+            |map: &HashedMap<u64>, from: u64| map.get(&name).is_some_and(|seq| *seq >= from);
         let shown = self.seen.shown.get(&name);
         since(&self.seen.said, self.from)
             || shown.is_some_and(|(call, turn)| *call >= self.from && !self.seen.is_thin(*turn))

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rethread_core::context::Policy;
+use rethread_core::identifiers::identifiers;
 use rethread_core::message::{Block, BlockKind, Message, ToolResult};
-use rethread_core::names::names;
 use rethread_core::shown::Allowances;
 
 use super::view::readable;
@@ -225,7 +225,7 @@ fn keep_lines(messages: &mut [Message], memory: &mut Memory, random: Option<usiz
         for block in &mut message.content {
             let BlockKind::ToolResult(found) = &block.kind else {
                 if index >= memory.looked {
-                    memory.names.extend(names(&readable(block)).map(str::to_owned));
+                    memory.names.extend(identifiers(&readable(block)).map(str::to_owned));
                 }
                 continue;
             };
@@ -250,7 +250,7 @@ fn keep_lines(messages: &mut [Message], memory: &mut Memory, random: Option<usiz
 fn with_new_names(text: &str, shown: &mut HashSet<String>) -> String {
     let mut kept = Vec::new();
     for line in text.lines() {
-        let new: Vec<&str> = names(line).filter(|name| !shown.contains(*name)).collect();
+        let new: Vec<&str> = identifiers(line).filter(|name| !shown.contains(*name)).collect();
         if !new.is_empty() {
             kept.push(line);
             shown.extend(new.into_iter().map(str::to_owned));

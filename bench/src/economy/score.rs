@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 use rethread_core::context::{Cut, CutEffect, CutReason};
+use rethread_core::identifiers::identifiers;
 use rethread_core::message::Message;
-use rethread_core::names::names;
 
 use super::edit::replaced;
 use super::view::{View, Views, readable};
@@ -239,7 +239,7 @@ fn last_with(blocks: &[Rc<View>], name: u32) -> Option<&Rc<View>> {
 /// The first line of a block that has this name, without the number a tool put before it.
 fn first_line(views: &Views, block: &View, name: u32) -> Option<String> {
     let name = views.name(name);
-    let line = block.text.lines().find(|line| names(line).any(|other| other == name))?;
+    let line = block.text.lines().find(|line| identifiers(line).any(|other| other == name))?;
     let line = line.trim();
     let bare = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let bare = bare.strip_prefix('→').or_else(|| bare.strip_prefix('\t')).unwrap_or(line);

@@ -6,7 +6,7 @@
 use rethread_core::entry::{CarriedMessage, Origin, Summarized};
 use rethread_core::limits::{NAMES_TOKENS_MAX, TAIL_TOKENS_MAX};
 use rethread_core::measure::message_tokens;
-use rethread_core::sessions::{carried, is_end_of_turn, names_in_use};
+use rethread_core::sessions::{carried, identifiers_in_use, is_end_of_turn};
 use rethread_core::{Key, Message, SessionId, Thread, sessions};
 use serde::Serialize;
 use serde_json::json;
@@ -148,7 +148,7 @@ impl Runner {
         let share = |part: u64, max: u32| u32::try_from(context / part).unwrap_or(max).min(max);
         let (id, log) = (thread.session().id(), thread.log());
         let tail = carried(log, id, share(TAIL_SHARE, TAIL_TOKENS_MAX));
-        let names = names_in_use(log, &tail, share(NAMES_SHARE, NAMES_TOKENS_MAX));
+        let names = identifiers_in_use(log, &tail, share(NAMES_SHARE, NAMES_TOKENS_MAX));
         Ok(Kept { tail, names })
     }
 

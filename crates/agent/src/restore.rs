@@ -11,9 +11,9 @@ use rethread_core::context::build;
 use rethread_core::entry::{
     Body, CarriedMessage, NewEntry, Origin, PreviousSession, Restored, Started,
 };
+use rethread_core::identifiers::identifiers;
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
-use rethread_core::names::names;
 use rethread_core::{
     EntryId, Key, Log, Message, Name, New, Role, Session, SessionId, Tally, sessions,
 };
@@ -163,7 +163,7 @@ impl Runner {
             file: past.file.as_deref(),
             summary,
         });
-        let known: HashSet<&str> = names(summary).collect();
+        let known: HashSet<&str> = identifiers(summary).collect();
         let mut beside = past.names.clone();
         beside.retain(|name| !known.contains(name.as_str()));
         let prompt = prompt + &prompt::names(&beside);

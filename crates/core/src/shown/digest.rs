@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::Lines;
 use super::hash::hash_of;
-use crate::names::names;
+use crate::identifiers::identifiers;
 
 /// An analysed result.
 pub(super) struct Digest<'a> {
@@ -54,7 +54,7 @@ impl<'a> Digest<'a> {
             let mut found = Names { all: Vec::new(), ends: Vec::with_capacity(self.len()) };
             for line in self.lines.iter() {
                 let start = found.all.len();
-                found.all.extend(names(&line.text).map(hash_of));
+                found.all.extend(identifiers(&line.text).map(hash_of));
                 found.settle(start);
             }
             found

@@ -14,10 +14,10 @@ use super::hash::{HashedMap, hash_of};
 use super::late_decisions::Stored;
 use super::{Allowances, LineRange, Lines, Shown, ToolKind};
 use crate::entry::{Body, Entry, Tally, Thinned};
+use crate::identifiers::identifiers;
 use crate::limits::SEEN_ENTRIES;
 use crate::measure::Measure;
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
-use crate::names::names;
 
 /// What is shown so far.
 #[derive(Default)]
@@ -125,7 +125,7 @@ impl Seen {
     }
 
     fn say(&mut self, seq: u64, text: &str) {
-        self.said.extend(names(text).map(|name| (hash_of(name), seq)));
+        self.said.extend(identifiers(text).map(|name| (hash_of(name), seq)));
     }
 
     fn read_message(&mut self, seq: u64, message: &Message, measure: &Measure) {

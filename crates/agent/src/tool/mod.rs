@@ -19,7 +19,6 @@ mod list_dir;
 pub mod mention;
 mod nearest_text;
 mod process;
-mod put_back;
 mod read_file;
 mod recall;
 mod run;
@@ -28,6 +27,7 @@ mod run_output;
 mod sandbox;
 mod search_sessions;
 mod todo;
+mod whole_file;
 pub mod workspace;
 mod write_file;
 

@@ -16,10 +16,10 @@ use serde::Deserialize;
 
 use super::claude_tree::{Leaf, Tree, hash};
 use super::fields::{Fields, string};
-use super::found::{FoundSession, Link};
 use super::lines::{Line, Lines};
 use super::messages::usage_of;
 use super::output::{Out, Slot, fingerprint, said};
+use super::sink::{FoundSession, Link};
 use super::{Result, time};
 
 /// Records that forks get as copies of what came before them, for all forks together. Otherwise a

@@ -16,9 +16,9 @@ use rethread_core::message::Usage;
 use super::codex_events;
 use super::codex_survey::{Source, Survey};
 use super::fields::Fields;
-use super::found::{FoundSession, Link};
 use super::output::{Out, Slot, fingerprint};
 use super::responses::Items;
+use super::sink::{FoundSession, Link};
 use super::{Result, time};
 
 /// How a message begins that a program wrote in the user's name.

@@ -17,10 +17,10 @@ use rethread_core::sessions::RUNNING_TOTAL;
 use rethread_core::{Message, Profile, Raw, SessionId, tokens};
 
 use super::fields::quoted;
-use super::found::{FoundSession, Link};
 use super::lines::LINE_BYTES_MAX;
 use super::markdown::{self, Cost, ParsedTranscript, TranscriptSummary};
 use super::output::{Out, Slot, fingerprint};
+use super::sink::{FoundSession, Link};
 use super::{ReadError, Result};
 use crate::markdown_marks::FOOTER;
 

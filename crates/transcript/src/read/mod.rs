@@ -18,7 +18,6 @@ mod codex_survey;
 mod database;
 mod document;
 mod fields;
-mod found;
 mod gemini;
 mod gemini_fold;
 mod gemini_lines;
@@ -39,6 +38,7 @@ mod recognise;
 mod responses;
 mod rethread;
 mod section;
+mod sink;
 mod specstory;
 mod swe_agent;
 mod telegram;
@@ -52,10 +52,10 @@ use rethread_core::store::BoxError;
 
 pub use account::{Account, KindCount, UnreadableRecord};
 pub use claude_code::describes_a_session;
-pub use found::{FoundEntry, FoundSession, Link, Sink};
 pub use lines::LINE_BYTES_MAX;
 pub use markdown_session::belongs_to_transcript;
 pub use recognise::{Format, recognise};
+pub use sink::{FoundEntry, FoundSession, Link, Sink};
 
 use output::Out;
 pub(crate) use output::fingerprint;

@@ -1,4 +1,4 @@
-//! The output of readers: sessions and entries.
+//! What readers find, and the trait `Sink` that receives it: sessions, entries and attachments.
 
 use jiff::Timestamp;
 use rethread_core::entry::{Body, Origin};

@@ -32,7 +32,7 @@ pub(crate) fn one_writer(setting: &Setting) -> Vec<Report> {
         let text = prose(round, CHARS);
         let entry = vec![Incoming::from(Message::user(text.clone()))];
         let id = ids[round % ids.len()];
-        // The first in a round may find the disk busy or idle; take turns.
+        // They take turns, because the first in a round may find the disk busy or idle.
         let (mine, raws) = if round % 2 == 0 {
             let mine = timed(|| sessions.append(id, entry).expect("appended")).0;
             (mine, timed(|| raw_append(&mut raw, &text)).0)
@@ -63,10 +63,11 @@ pub(crate) fn one_writer(setting: &Setting) -> Vec<Report> {
     }]
 }
 
-/// Sixty-four writers with a session each, against one; in turns of a quarter of a second.
+/// Sixty-four writers, each with its own session, against one; alternating every quarter of a
+/// second.
 ///
-/// A writer here is what it is in a server: a conversation with one append on its way, not a
-/// thread of its own. As many threads as the machine has cores keep all of them going.
+/// A writer is what it is in a server: a conversation with one append in flight, not a
+/// thread of its own. All of them are driven by as many threads as the machine has cores.
 pub(crate) fn many_writers(setting: &Setting) -> Vec<Report> {
     const WRITERS: usize = 64;
     let sessions = setting.sessions("group.db");
@@ -75,7 +76,7 @@ pub(crate) fn many_writers(setting: &Setting) -> Vec<Report> {
     let rounds = setting.size(24, 3);
     let (mut one, mut many, mut threads) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        // Fresh ones each time: nobody says thousands of things in a few seconds.
+        // New sessions each time: no conversation gets thousands of messages in a few seconds.
         let ids: Vec<SessionId> = (0..WRITERS).map(|_| new_session(&sessions)).collect();
         one.push(rate_of_one(&sessions, ids[0], &texts, turn));
         many.push(rate_of_many(&sessions, &ids, &texts, turn));
@@ -103,7 +104,7 @@ fn new_session(sessions: &Sessions) -> SessionId {
     sessions.create(&New::default(), None).expect("a session").id()
 }
 
-/// Texts made before the clock runs: writing prose is not what is measured.
+/// The texts are generated before the measurement starts.
 struct Texts(Vec<String>);
 
 impl Texts {
@@ -127,7 +128,7 @@ fn rate_of_one(sessions: &Sessions, id: SessionId, texts: &Texts, turn: Duration
     done as f64 / start.elapsed().as_secs_f64()
 }
 
-/// All writers, kept going by a few threads: each waits for its own append before the next.
+/// All writers, driven by a few threads: each waits for its append before it starts the next.
 fn rate_of_many(sessions: &Sessions, ids: &[SessionId], texts: &Texts, turn: Duration) -> f64 {
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let start = Instant::now();

@@ -1,4 +1,5 @@
-//! A directory of JSON files: appending to a session that grows, and turns beside other processes.
+//! A directory of JSON files: appending to a growing session, and turns while other processes
+//! write.
 
 use std::io::Write;
 use std::path::Path;
@@ -39,7 +40,7 @@ fn long_session(setting: &Setting) -> Vec<Report> {
             let message = vec![Incoming::from(Message::user(prose(number, CHARS)))];
             timed(|| sessions.append(id, message).expect("appended")).0
         };
-        // The first in a round may find the disk busy or idle; take turns.
+        // They take turns, because the first in a round may find the disk busy or idle.
         match number % 2 {
             0 => {
                 last.push(append(long));
@@ -62,8 +63,8 @@ fn long_session(setting: &Setting) -> Vec<Report> {
         large.push(timed(|| rewrite(&long, &texts)).0);
         small.extend((0..10).map(|_| timed(|| rewrite(&short, &texts[..1])).0));
     }
-    // The quick ones: a small write takes as long as its syncs wait for others, and this is about
-    // the store and not about who else uses the disk.
+    // The fast ones: a small write takes as long as its syncs wait for others, and this measures
+    // the store, not other users of the disk.
     let (large, small) = (quantile(&mut large, 0.1), quantile(&mut small, 0.1));
     let ratio = |a: Duration, b: Duration| a.as_secs_f64() / b.as_secs_f64();
     vec![

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use crate::append::{fill, raw_append, raw_file};
 use crate::run::{Report, Setting, Target, median, prose, quantile, timed, us};
 
-/// A model that is timed, so that its time can be taken off.
+/// A model that measures its own time, so that it can be subtracted.
 struct Timed {
     model: Arc<dyn Provider>,
     nanos: AtomicU64,
@@ -65,7 +65,7 @@ impl Site {
             limits: HostLimits::default(),
             transcripts: None,
         };
-        // What is measured is the server, not its patience.
+        // The server is measured, not its timeouts.
         let limits = Limits {
             rate: u32::MAX,
             burst: u32::MAX,
@@ -90,7 +90,7 @@ impl Site {
         Site { address, sessions, clients, _server: server }
     }
 
-    /// Sends requests on so many connections, each the next when it has the answer to the last.
+    /// Sends requests on this many connections; each sends the next when it has the last response.
     fn load(&self, connections: usize, each: usize, request: Make) -> Load {
         let times = Arc::new(Mutex::new(Vec::new()));
         let began = Instant::now();
@@ -171,7 +171,7 @@ impl Client {
         self.buffer.clear();
     }
 
-    /// Sends a request and reads the whole answer, which must be a good one.
+    /// Sends a request and reads the whole response, which must be a success.
     async fn exchange(&mut self, request: &str) {
         self.send(request).await;
         let length = loop {
@@ -267,7 +267,7 @@ pub(crate) fn door(setting: &Setting) -> Vec<Report> {
     reports
 }
 
-/// One append over one connection, against an answer that needs nothing and a sync of the bytes.
+/// One append over one connection, against a trivial response and a sync of the same bytes.
 fn one_append(setting: &Setting, site: &Site, request: &Make) -> Report {
     let mut file = raw_file(setting);
     let (mut ours, mut bare, mut raws) = (Vec::new(), Vec::new(), Vec::new());
@@ -327,7 +327,7 @@ fn own_time(setting: &Setting, site: &Site, model: &Timed) -> Report {
 
 /// Memory that this process has, in KiB.
 fn resident() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let status = std::fs::read_to_string("/proc/self/status").expect("read from /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
     line.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
 }
@@ -346,7 +346,7 @@ fn memory(setting: &Setting) -> Vec<Report> {
         _ => append(connection + round, round),
     });
     let request = |count: usize| site.load(8, setting.size(count, count / 20) / 8, mixed.clone());
-    // By then every cache is as full as it gets, that of conversations kept at hand included.
+    // By then every cache is full, including that of open threads.
     request(50_000);
     let early = resident();
     request(50_000);

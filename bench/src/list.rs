@@ -1,4 +1,4 @@
-//! Listing, among very many.
+//! Listing among very many sessions.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -69,7 +69,7 @@ fn fill(sessions: &Sessions, all: usize) {
             ..New::default()
         };
         let session = sessions.create(&new, None).expect("a session");
-        // Most have said something; writing to all of them would take as long again.
+        // Most have a message; writing to all of them would take twice as long.
         if number % 10 == 0 {
             let message = Message::user(format!("question number {number}"));
             sessions.append(session.id(), vec![message.into()]).expect("appended");
@@ -77,7 +77,7 @@ fn fill(sessions: &Sessions, all: usize) {
     }
 }
 
-/// The release binary, built beside this one.
+/// The release binary, built next to this one.
 fn binary() -> Option<PathBuf> {
     let path = std::env::current_exe().ok()?.parent()?.join("rethread");
     path.exists().then_some(path)

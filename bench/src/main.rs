@@ -48,7 +48,7 @@ struct Args {
     quick: bool,
 }
 
-/// What is measured in other units than time.
+/// Benchmarks in other units than time.
 #[derive(Debug, Subcommand)]
 enum Other {
     /// What rules for contexts cost and forget, measured by replaying transcripts

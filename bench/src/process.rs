@@ -58,7 +58,7 @@ impl Program {
         let mut child = self.command(args).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("piped");
         let output = std::thread::scope(|scope| {
-            // It answers while it is fed.
+            // It acknowledges lines while it is being fed.
             scope.spawn(move || stdin.write_all(input.as_bytes()).expect("written"));
             child.wait_with_output().expect("it ends")
         });
@@ -110,7 +110,8 @@ fn one_append(setting: &Setting, programs: &[Program]) -> Report {
     }
 }
 
-/// Several processes that append to one session, each the next when the last is acknowledged.
+/// Several processes that append to one session; each waits for the acknowledgement of its last
+/// append.
 fn rivals(setting: &Setting, programs: &[Program]) -> Report {
     let each = setting.size(1_500, 100);
     let input: String = (0..each).map(line).collect();
@@ -260,8 +261,8 @@ fn turns(setting: &Setting, programs: &[Program]) -> Report {
     }
 }
 
-/// `/chat` by itself, and while eight processes append to sessions of their own in the same store: in a
-/// directory of session files, and in one SQLite file.
+/// `/chat` by itself, and while eight processes append to their own sessions in the same store: in
+/// a directory of session files, and in one SQLite file.
 pub(crate) fn chat_beside_writers(setting: &Setting) -> Vec<Report> {
     let Some(programs) = Program::all(setting) else { return Vec::new() };
     let model = Server::start([]);
@@ -286,12 +287,12 @@ pub(crate) fn chat_beside_writers(setting: &Setting) -> Vec<Report> {
         details.push(measured.join("; "));
     }
     vec![Report {
-        name: "files: /chat beside 8 writing processes, p99",
+        name: "files: /chat while 8 processes write, p99",
         against: "the same in one SQLite file".into(),
         figure: p99s[0] / p99s[1],
         unit: "×",
         target: Target::AtMost(1.5),
-        detail: compared("beside them", &details),
+        detail: compared("while they write", &details),
     }]
 }
 
@@ -301,7 +302,7 @@ fn chats(served: &Served, rounds: usize) -> Vec<Duration> {
     (0..rounds).map(|round| timed(|| served.chat(round)).0).collect()
 }
 
-/// Does some work while processes append without a pause, each to a session of its own.
+/// Does some work while processes append without a pause, each to its own session.
 fn with_writers<T>(program: &Program, work: impl FnOnce() -> T) -> T {
     let mut writers: Vec<Child> = (0..WRITERS)
         .map(|number| {
@@ -314,7 +315,7 @@ fn with_writers<T>(program: &Program, work: impl FnOnce() -> T) -> T {
             let mut input = writer.stdin.take().expect("piped");
             // It ends with its writer.
             scope.spawn(move || (0..).try_for_each(|n| input.write_all(line(n).as_bytes())));
-            // Once it has acknowledged a message it writes, and someone must read what it says.
+            // It is writing once it has acknowledged a message; its output must be read.
             let mut output = BufReader::new(writer.stdout.take().expect("piped"));
             output.read_line(&mut String::new()).expect("acknowledged");
             scope.spawn(move || std::io::copy(&mut output, &mut std::io::sink()));

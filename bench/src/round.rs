@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rethread_agent::provider::{Listener, Provider, Reply, Request};
-use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
+use rethread_agent::tool::{Spec, Tool, ToolContext, ToolFailure};
 use rethread_agent::{
     Events, Host, HostLimits, HostSettings, Roster, RosterSettings, Runner, Workspaces,
 };
@@ -60,7 +60,7 @@ impl Tool for Nothing {
         false
     }
 
-    fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, _: &str, _: &ToolContext) -> Result<String, ToolFailure> {
         Ok("nothing was done".into())
     }
 }

@@ -1,4 +1,4 @@
-//! Measuring, and saying what was measured.
+//! Measuring, and reporting the results.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Setting {
 /// One figure.
 pub(crate) struct Report {
     pub(crate) name: &'static str,
-    /// What it was held against.
+    /// What it was compared with.
     pub(crate) against: String,
     pub(crate) figure: f64,
     pub(crate) unit: &'static str,

@@ -1,4 +1,4 @@
-//! The length of a log costs nothing.
+//! Costs that do not depend on the length of a log.
 
 use rethread_core::context::{Model, Policy};
 use rethread_core::entry::fingerprint;

@@ -1,7 +1,7 @@
 //! The time it takes to show results by lines, compared with cutting them at a length.
 //!
-//! The same sessions are replayed under both rules in turns, into SQLite: what each append and each context takes is
-//! added up for the whole of them, and the medians of the sums are compared.
+//! The same sessions are replayed under both rules in turns, into SQLite: what each append and each
+//! context takes is added up for the whole of them, and the medians of the sums are compared.
 
 use std::path::Path;
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn replay(sessions: &Sessions, transcript: &Transcript, policy: &Policy, took: &
     let model = Model { window: 1_000_000, ..Model::new("replayed", "model") };
     let id = sessions.create(&New::default(), None).expect("created").id();
     let mut thread = sessions.thread(id).expect("opened");
-    thread.hold("replay", LEASE_MAX).expect("nobody else is there");
+    thread.hold("replay", LEASE_MAX).expect("there is no other writer");
     for (_, body) in &transcript.entries {
         let message = body.message();
         if message.is_some_and(|message| message.role == Role::Assistant) {

@@ -1,4 +1,4 @@
-//! That every benchmark runs. What it measures is another matter, and not looked at here.
+//! Checks that every benchmark runs. The figures are not checked here.
 
 use std::process::Command;
 

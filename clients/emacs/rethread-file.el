@@ -6,7 +6,8 @@
 
 ;; A session as a JSON file: its id, its messages oldest first, the time it
 ;; was saved, and its agent.  Other programs read and write such files, too.
-;; The server keeps every message by itself; a file is for taking along.
+;; The server keeps every message anyway; a file is for moving a session
+;; elsewhere.
 
 ;;; Code:
 
@@ -20,8 +21,8 @@
 
 (defcustom rethread-auto-save nil
   "Whether a session is saved to its file after each reply.
-This is for files you want to keep besides: the server has every message
-on its disk already, before a model is asked."
+This is only for additional files: the server has every message on disk
+before a model is asked."
   :type 'boolean
   :group 'rethread)
 

@@ -4,10 +4,10 @@
 
 ;;; Commentary:
 
-;; `rethread serve' as a process of this Emacs.  It is started when a request
-;; finds nobody at an address of this machine, and stopped when Emacs
-;; exits; turns that run then are finished by it.  A server that someone else
-;; started is used and left alone.
+;; `rethread serve' as a process of this Emacs.  It is started when no server
+;; answers at a local address, and stopped when Emacs exits; it finishes its
+;; running turns first.  A server that someone else started is used, and
+;; never stopped.
 
 ;;; Code:
 

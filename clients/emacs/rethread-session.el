@@ -4,13 +4,13 @@
 
 ;;; Commentary:
 
-;; A session here is a handle: which session of which server is meant.  What
-;; was said is read from the server, where it is on disk; nothing said is
-;; ever removed there.  What `rethread-session-messages' leaves out (because
-;; of `max-history', or because the session was cleared) is still in the log.
+;; A session here is a handle to a session on a server.  Its messages are
+;; read from the server, which keeps them on disk and never removes them.
+;; Messages that `rethread-session-messages' leaves out (because of
+;; `max-history', or because the session was cleared) are still in the log.
 ;;
-;; A session that nothing was said in yet does not exist on the server, so
-;; making one costs nothing and needs no server.  The same goes for a session
+;; A session without messages does not exist on the server yet, so creating
+;; one costs nothing and needs no server.  The same is true for a session
 ;; that was loaded from a file, until something is added to it.
 
 ;;; Code:

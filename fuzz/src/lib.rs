@@ -19,12 +19,12 @@ use rethread_transcript::write::writer;
 
 /// Keeps what is found.
 #[derive(Default)]
-struct Heap {
+struct Collected {
     sessions: Vec<FoundSession>,
     entries: Vec<(usize, FoundEntry)>,
 }
 
-impl Sink for Heap {
+impl Sink for Collected {
     fn session(&mut self, found: FoundSession) -> Result<(), BoxError> {
         self.sessions.push(found);
         Ok(())
@@ -69,12 +69,12 @@ pub fn recognises(data: &[u8]) {
 pub fn comes_home(data: &[u8]) {
     let folder = Folder::new();
     let path = folder.file("input", data);
-    let Some(heap) = check(Format::OpenAi, &path) else { return };
+    let Some(collected) = check(Format::OpenAi, &path) else { return };
     let id = "01a1de60-51fe-70cd-b829-d63a8edcab9d";
     let header = serde_json::json!({ "id": id, "owner": "local", "name": "n", "created_at": "2025-01-01T00:00:00Z" });
     let header: Header = serde_json::from_value(header).expect("a header");
     let session = Session::new(header);
-    let bodies: Vec<Body> = heap.entries.iter().map(|(_, entry)| entry.body.clone()).collect();
+    let bodies: Vec<Body> = collected.entries.iter().map(|(_, entry)| entry.body.clone()).collect();
     let entries: Vec<Entry> = (0_u64..).zip(&bodies).map(|(seq, body)| entry(seq, body)).collect();
     for format in ["rethread", "openai", "anthropic", "magent", "agent", "telegram", "html"] {
         let mut text = Vec::new();
@@ -103,19 +103,19 @@ fn entry(seq: u64, body: &Body) -> Entry {
 }
 
 /// Reads a file; nothing where the reader refuses it.
-fn check(format: Format, path: &Path) -> Option<Heap> {
+fn check(format: Format, path: &Path) -> Option<Collected> {
     let options = Options { zone: TimeZone::UTC, modified: Timestamp::UNIX_EPOCH, keys: true };
-    let mut heap = Heap::default();
-    let account = read::read(format, path, &options, &mut heap, &mut |_| {}).ok()?;
+    let mut collected = Collected::default();
+    let account = read::read(format, path, &options, &mut collected, &mut |_| {}).ok()?;
     assert!(account.balances(), "{account:?}");
     assert_eq!(account.calls, account.pairs + account.open + account.dropped, "{account:?}");
-    for (_, entry) in &heap.entries {
+    for (_, entry) in &collected.entries {
         EntryId::new(entry.id.clone()).expect("an id a log takes");
         let json = entry.body.json();
         let again = Body::parse(entry.body.kind(), &json).expect("a body a log takes");
         assert_eq!(again.json(), json);
     }
-    Some(heap)
+    Some(collected)
 }
 
 /// A planted bug, to check that bugs are found. It comes after everything a reader does, so only a
@@ -152,7 +152,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("{} stays behind: {error}", self.0.display());
+            eprintln!("{} could not be removed: {error}", self.0.display());
         }
     }
 }

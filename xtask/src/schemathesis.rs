@@ -26,7 +26,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       allow_header_conformance,use_after_free,ensure_resource_availability,\
                       ignored_auth";
 
-/// Requests made up for each operation, beside those that cover its parameters one by one. A run
+/// Generated requests for each operation, in addition to those that cover its parameters. A run
 /// with so many takes less than a minute on two cores.
 const EXAMPLES: &str = "10";
 
@@ -36,11 +36,11 @@ const SEED: &str = "1";
 /// How long live events may be silent before the proxy ends them.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// A fault that is put into answers on their way.
+/// A fault that is injected into responses.
 #[derive(Clone, Copy)]
 struct Bug {
     about: &'static str,
-    /// The operations that are asked; the others are not affected.
+    /// The operations that are tested; the others are not affected.
     path: &'static str,
     /// What the tester calls such a fault.
     called: &'static str,
@@ -84,14 +84,14 @@ fn with_status(answer: String, status: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{rest}")
 }
 
-/// Builds the server, and asks it.
+/// Builds the server, and tests it.
 pub(super) fn task(arguments: &[String]) -> Result<(), Failure> {
     run(cargo(&["build", "--release", "--locked"]).current_dir(root()))?;
     ask(&tester()?, arguments)
 }
 
-/// Asks the server that the tests have built. If the tester is not available, that is reported, and
-/// only the other tests count.
+/// Tests the server that the tests have built. If the tester is not available, that is reported,
+/// and only the other tests count.
 pub(super) fn after_the_tests() -> Result<(), Failure> {
     match tester() {
         Ok(tester) => ask(&tester, &[]),
@@ -103,12 +103,12 @@ pub(super) fn after_the_tests() -> Result<(), Failure> {
     }
 }
 
-/// Asks the server that was built last, which must be without faults, and the same with each bug,
-/// which must be found.
+/// Tests the server that was built last, which must have no faults, and the same with each planted
+/// bug, which must be found.
 fn ask(tester: &Path, arguments: &[String]) -> Result<(), Failure> {
     let place = home().join(format!("run-{}", std::process::id()));
     let done = asked(tester, &place, arguments);
-    // What is left of a run is of no use to anybody.
+    // The files of a run are not needed afterwards.
     std::fs::remove_dir_all(&place).ok();
     done
 }
@@ -135,12 +135,12 @@ fn failure(message: String) -> Failure {
     Failure { message, hint: None, code: 1 }
 }
 
-/// Where the tester lives, apart from everything else of Python.
+/// The folder of the tester, separate from other Python packages.
 fn home() -> PathBuf {
     root().join("target/schemathesis")
 }
 
-/// The tester, installed if it is not there yet.
+/// The tester, installed if it is missing.
 fn tester() -> Result<PathBuf, Failure> {
     let venv = home().join(VERSION);
     let program = venv.join("bin/st");
@@ -178,7 +178,7 @@ fn tester() -> Result<PathBuf, Failure> {
     Ok(program)
 }
 
-/// The real server, on a store of its own. It ends with this.
+/// The real server, on its own store. It is stopped when this is dropped.
 struct Server {
     process: Child,
     address: SocketAddr,
@@ -192,7 +192,7 @@ impl Server {
         let program = || {
             let mut command = Command::new(root().join("target/release/rethread"));
             let store = format!("sqlite:{}", place.join("rethread.db").display());
-            // Nothing of the person who runs this is read or written.
+            // No files of the user who runs this are read or written.
             command.env_clear().env("HOME", place).env("RETHREAD_STORE", store);
             command.current_dir(place.join("work"));
             command
@@ -220,11 +220,11 @@ impl Server {
         Ok(Server { process, address, token })
     }
 
-    /// The command that asks this server, through a proxy that plants a bug or none.
+    /// The command that tests this server, through a proxy that may plant a bug.
     fn ask(&self, tester: &Path, place: &Path, bug: Option<Bug>) -> Result<Command, Failure> {
         let document = std::fs::read_to_string(root().join("docs/openapi.json"));
         let document = document.map_err(|error| failure(format!("docs/openapi.json: {error}")))?;
-        // This server lets nobody in without a token, so the document may say so.
+        // This server requires a token, so the document may say so.
         let open = "\"security\": [\n    {},\n";
         if !document.contains(open) {
             return Err(failure("docs/openapi.json does not say how to come in".into()));
@@ -253,13 +253,13 @@ impl Drop for Server {
     }
 }
 
-/// Passes requests on, one for each connection. It ends with this process.
+/// Forwards requests, one for each connection. It ends with this process.
 fn proxy(server: SocketAddr, bug: Option<Bug>) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // What goes wrong here the tester sees as a broken connection, and reports.
+            // The tester sees errors here as a broken connection, and reports them.
             std::thread::spawn(move || pass_on(stream, server, bug).ok());
         }
     });

@@ -1,4 +1,4 @@
-//! What a compaction forgets.
+//! What is lost in a compaction.
 //!
 //! Each session is compacted by the real agent after a quarter, a half and three quarters of its
 //! turns, and the rest of it is replayed in the session that continues it. What the replies use of
@@ -55,13 +55,13 @@ const HOLDER: &str = "replay";
 /// Who writes the summary.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
-    /// Nobody: sentences are picked.
+    /// No model: sentences are extracted.
     Extract,
     /// A model that writes the first sentence of each question and each answer.
     Model,
 }
 
-/// What the rest of a session is given.
+/// What the rest of a session starts with.
 #[derive(Clone, Copy, PartialEq)]
 enum Given {
     /// The whole log: it is not compacted.
@@ -342,7 +342,7 @@ impl Replay {
 /// A session, opened by the holder of its lease.
 fn held(sessions: &Sessions, id: SessionId) -> Thread {
     let mut thread = sessions.thread(id).expect("opened");
-    thread.hold(HOLDER, LEASE_MAX).expect("nobody else is there");
+    thread.hold(HOLDER, LEASE_MAX).expect("there is no other writer");
     thread
 }
 
@@ -352,7 +352,7 @@ fn model(provider: &str) -> Model {
 }
 
 /// A model that summarises by the first sentence of each question and each answer: what an
-/// inattentive model would write, so that what is carried over beside the summary shows.
+/// inattentive model would write, so that the effect of what else is carried over can be seen.
 struct FirstSentences;
 
 impl Provider for FirstSentences {

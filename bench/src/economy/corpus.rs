@@ -9,7 +9,7 @@ use rethread_core::{Fixed, MemoryStore, Owner, Role, Sessions};
 use rethread_transcript::import::import;
 use rethread_transcript::read::{Options, recognise};
 
-/// A session, as it was written down.
+/// A session, as it was recorded.
 pub(crate) struct Transcript {
     /// The file it is from, without the folders.
     pub(super) file: String,
@@ -19,19 +19,20 @@ pub(crate) struct Transcript {
     pub(crate) entries: Vec<(Timestamp, Body)>,
 }
 
-/// A half of the sessions. Which one a session belongs to depends on its file name alone, so it stays
-/// there when others are added.
+/// A half of the sessions. Which one a session belongs to depends on its file name alone, so it
+/// stays there when others are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Half {
     /// Rules may be chosen by looking at it.
     Tuning,
-    /// Only looked at to see whether what was chosen holds.
+    /// Used only to check the rules that were chosen.
     HeldOut,
 }
 
 impl Half {
     /// The half of the session with this number in a file: FNV-1a, which never changes. The first
-    /// character was chosen so that both halves have long sessions, before any rule was scored on them.
+    /// character was chosen so that both halves have long sessions, before any rule was scored on
+    /// them.
     fn of(file: &str, number: usize) -> Half {
         let name = format!("4:{file}:{number}");
         let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {

@@ -11,11 +11,11 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Puts every section that `economy.md` has a place for there, and the picture beside it.
+    /// Writes every section that `economy.md` has a place for, and the picture next to it.
     ///
     /// # Errors
     ///
-    /// Those of the file system, and a document that has no place for any of them.
+    /// I/O errors, and a document that has no place for any of the sections.
     pub(super) fn put(&self, docs: &Path) -> std::io::Result<()> {
         let document = docs.join("economy.md");
         let mut text = std::fs::read_to_string(&document)?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 const FIELDS: [&str; 7] =
     ["old_string", "oldString", "old_str", "oldText", "old_text", "old", "search"];
 
-/// What the call replaces, where it is an edit: one text for each place.
+/// What the call replaces, if it is an edit: one text for each place.
 pub(super) fn replaced(call: &Call) -> Vec<String> {
     let input: Value = serde_json::from_str(call.input.get()).unwrap_or_default();
     let mut texts = Vec::new();

@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// Only these rules; may be given several times
     #[arg(long)]
     rule: Vec<String>,
-    /// The rule of `chat` with other allowances, such as `read=4000,shell=1000`; may be given several
-    /// times
+    /// The rule of `chat` with other allowances, such as `read=4000,shell=1000`; may be given
+    /// several times
     #[arg(long, value_parser = |text: &str| rules::with_allowances(text).map(|_| text.to_owned()))]
     allowances: Vec<String>,
     /// Tokens the model can see at once
@@ -83,8 +83,8 @@ struct Ttl(Option<u32>);
 impl std::fmt::Display for Ttl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            Some(seconds) => write!(f, "ends after {seconds} s"),
-            None => write!(f, "never ends"),
+            Some(seconds) => write!(f, "expires after {seconds} s"),
+            None => write!(f, "never expires"),
         }
     }
 }
@@ -284,7 +284,7 @@ fn replay(
     let sessions = Sessions::new(store, Owner::local(), world.clone());
     let id = sessions.create(&New::default(), None).expect("created").id();
     let mut thread: Thread = sessions.thread(id).expect("opened");
-    thread.hold("replay", LEASE_MAX).expect("nobody else is there");
+    thread.hold("replay", LEASE_MAX).expect("there is no other writer");
     let model = Model { window, ..Model::new("replayed", "model") };
     let mut memory = rules::Memory::default();
     let mut opens = true;

@@ -1,4 +1,4 @@
-//! The front as a picture: what a person pays against what the model still sees.
+//! A chart: what a user pays against what the model still sees.
 //!
 //! Two panels share the horizontal axis (+all): names in view, and edits whose text is in view. The
 //! rule of `chat` is a curve over its allowances; the corner that is aimed at is shaded.
@@ -186,7 +186,8 @@ impl Panel<'_> {
         }
     }
 
-    /// A dot for each of the other rules. One that is off the panel is at its edge, with its figure.
+    /// A dot for each of the other rules. One that is off the panel is at its edge, with its
+    /// figure.
     fn dots(&mut self, rows: &[Row]) {
         let dots: Vec<&Row> = rows.iter().filter(|row| row.group != Group::Curve).collect();
         let places: Vec<(f64, f64)> = dots
@@ -214,7 +215,7 @@ impl Panel<'_> {
         }
     }
 
-    /// Writes a label beside a place, where it covers nothing.
+    /// Writes a label next to a point, where it covers nothing.
     fn label(&mut self, (x, y): (f64, f64), text: &str, fill: &str, weight: &str) {
         let width = LETTER * text.chars().count() as f64;
         let (right, left) = (self.left + PANEL_WIDTH + 8.0, self.left);

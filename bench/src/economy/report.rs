@@ -11,7 +11,7 @@ use super::what::What;
 /// Bootstrap samples: how far a figure depends on which sessions there are.
 const SAMPLES: usize = 400;
 
-/// What a rule came to over all sessions. Shares are in percent.
+/// The result of a rule over all sessions. Shares are in percent.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) group: Group,
@@ -55,7 +55,7 @@ struct Sums {
 }
 
 impl Row {
-    /// Adds up the calls of every session, beside what sending everything cost.
+    /// Adds up the calls of every session, and what sending everything would have cost.
     pub(super) fn new(rule: &Rule, scored: &[&[Scored]], whole: &[&[Scored]]) -> Row {
         let calls = || scored.iter().copied().flatten();
         let sum = |of: fn(&Scored) -> f64| calls().map(of).sum::<f64>();
@@ -163,7 +163,8 @@ pub(super) fn table(rows: &[Row]) -> String {
     out
 }
 
-/// The most important columns of some rules, for the sessions they may be chosen by and for the others.
+/// The most important columns of some rules, for the sessions they may be chosen by and for the
+/// others.
 pub(super) fn halves(halves: &[(&str, Vec<Row>)]) -> String {
     let mut out = String::from(
         "| sessions | rule | cost | +all | recall | edl | breaks (in a turn) |\n\
@@ -222,12 +223,14 @@ pub(super) fn savings(row: &Row) -> String {
     let mut out = String::from("| what is left out | saves |\n|---|---|\n");
     for (at, why) in WHYS.into_iter().enumerate() {
         let what = match why {
-            CutReason::Tidied => "blanks, colours and line numbers, where nothing else is",
-            CutReason::Echo => "what an edit says again",
-            CutReason::Repeated => "lines that an earlier result shows, and more of those results",
+            CutReason::Tidied => "blanks, colours and line numbers, if nothing else is left out",
+            CutReason::Echo => "text that the result of an edit repeats from its call",
+            CutReason::Repeated => {
+                "lines that an earlier result already shows, and other lines of those results"
+            }
             CutReason::Long => "lines beyond the allowance",
             CutReason::Cold => "lines of finished turns, when the cache was cold",
-            CutReason::Pays => "lines of finished turns, when that paid",
+            CutReason::Pays => "lines of finished turns, because that saved more than it cost",
         };
         writeln!(out, "| {what} | {:.1} |", row.saved[at]).expect("memory takes every write");
     }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rethread_core::context::Policy;
+use rethread_core::identifiers::identifiers;
 use rethread_core::message::{Block, BlockKind, Message, ToolResult};
-use rethread_core::names::names;
 use rethread_core::shown::Allowances;
 
 use super::view::readable;
@@ -27,11 +27,11 @@ pub(super) struct Rule {
 pub(super) enum Group {
     /// Everything.
     Whole,
-    /// A preset of ours.
+    /// One of our presets.
     Ours,
     /// The rule of `chat` with other allowances.
     Curve,
-    /// What others do.
+    /// What other programs do.
     Others,
     /// A control or a bound.
     Control,
@@ -123,7 +123,7 @@ pub(super) fn curve() -> Vec<Rule> {
     [25, 50, 75, 100, 150, 250, 400].map(scaled).into()
 }
 
-/// A rule of one's own: `read=6000,range=12000,…`, the rest as in `chat`.
+/// A custom rule: `read=6000,range=12000,…`, the rest as in `chat`.
 ///
 /// # Errors
 ///
@@ -215,7 +215,7 @@ pub(super) fn change(messages: &mut [Message], change: Change, memory: &mut Memo
     }
 }
 
-/// Leaves of each result some lines, decided once: those with new names, or so many chosen at random.
+/// Keeps some lines of each result, decided once: those with new names, or a random choice.
 fn keep_lines(messages: &mut [Message], memory: &mut Memory, random: Option<usize>) {
     if messages.len() < memory.looked {
         *memory = Memory::default();
@@ -225,7 +225,7 @@ fn keep_lines(messages: &mut [Message], memory: &mut Memory, random: Option<usiz
         for block in &mut message.content {
             let BlockKind::ToolResult(found) = &block.kind else {
                 if index >= memory.looked {
-                    memory.names.extend(names(&readable(block)).map(str::to_owned));
+                    memory.names.extend(identifiers(&readable(block)).map(str::to_owned));
                 }
                 continue;
             };
@@ -250,7 +250,7 @@ fn keep_lines(messages: &mut [Message], memory: &mut Memory, random: Option<usiz
 fn with_new_names(text: &str, shown: &mut HashSet<String>) -> String {
     let mut kept = Vec::new();
     for line in text.lines() {
-        let new: Vec<&str> = names(line).filter(|name| !shown.contains(*name)).collect();
+        let new: Vec<&str> = identifiers(line).filter(|name| !shown.contains(*name)).collect();
         if !new.is_empty() {
             kept.push(line);
             shown.extend(new.into_iter().map(str::to_owned));

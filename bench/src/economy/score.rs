@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 use rethread_core::context::{Cut, CutEffect, CutReason};
+use rethread_core::identifiers::identifiers;
 use rethread_core::message::Message;
-use rethread_core::names::names;
 
 use super::edit::replaced;
 use super::view::{View, Views, readable};
@@ -23,7 +23,8 @@ const ASKING_TOKENS: f64 = 60.0;
 /// Tokens of what `recall` brings back, or a read of what is to be edited.
 const FETCHED_TOKENS: f64 = 2_000.0;
 
-/// What a call needed of the session before it, and of that what is seen with everything in view.
+/// What a call needed from earlier in the session, and what of that is seen with everything in
+/// view.
 #[derive(Clone, Default)]
 pub(super) struct Needs {
     /// The names, and what they were last seen in.
@@ -129,8 +130,8 @@ impl Scorer {
         Needs { names: found, lines, edits }
     }
 
-    /// Scores a call that was sent these blocks at this time. `opens` says whether it is the first of
-    /// its turn.
+    /// Scores a call that was sent these blocks at this time. `opens` says whether it is the first
+    /// of its turn.
     pub(super) fn call(
         &mut self,
         blocks: &[Rc<View>],
@@ -183,8 +184,8 @@ impl Scorer {
         });
         let edits_verbatim = verbatim.count();
         let edits_seen = needs.edits.iter().filter(|texts| is_seen(blocks, texts)).count();
-        // Fetching takes one more call: the context is read, and what comes back is written and read
-        // once more by the call that needed it.
+        // Fetching takes one more call: the context is read, and what comes back is written and
+        // read once more by the call that needed it.
         let fetch = READ * context + (WRITE + READ) * (ASKING_TOKENS + FETCHED_TOKENS);
         let missed_edits = needs.edits.len() - edits_seen;
         self.cached = blocks.to_vec();
@@ -238,7 +239,7 @@ fn last_with(blocks: &[Rc<View>], name: u32) -> Option<&Rc<View>> {
 /// The first line of a block that has this name, without the number a tool put before it.
 fn first_line(views: &Views, block: &View, name: u32) -> Option<String> {
     let name = views.name(name);
-    let line = block.text.lines().find(|line| names(line).any(|other| other == name))?;
+    let line = block.text.lines().find(|line| identifiers(line).any(|other| other == name))?;
     let line = line.trim();
     let bare = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let bare = bare.strip_prefix('→').or_else(|| bare.strip_prefix('\t')).unwrap_or(line);

@@ -5,8 +5,8 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
+use rethread_core::identifiers::identifiers;
 use rethread_core::message::{Block, BlockKind, Message};
-use rethread_core::names::names;
 use rethread_core::tokens;
 
 use super::what::What;
@@ -30,7 +30,6 @@ pub(super) struct View {
     pub(super) tokens: f64,
     /// The names in it, by number.
     pub(super) names: Vec<u32>,
-    /// What it is.
     pub(super) what: What,
 }
 
@@ -88,7 +87,7 @@ impl Views {
 
     /// The names in a text by number, each once.
     pub(super) fn names(&mut self, text: &str) -> Vec<u32> {
-        let mut all: Vec<u32> = names(text)
+        let mut all: Vec<u32> = identifiers(text)
             .map(|name| match self.numbers.get(name) {
                 Some(number) => *number,
                 None => {

@@ -33,7 +33,7 @@
       (should (equal (mapcar #'cdar (mapcar #'cdr (rethread-session-get-messages session)))
                      (cdr texts))))))
 
-(ert-deftest rethread-bytes-that-are-no-text-become-replacement-characters ()
+(ert-deftest rethread-bytes-that-are-not-text-become-replacement-characters ()
   (let ((session (rethread-session-create)))
     (rethread-session-add-message session 'user (concat "a" (string #x3fff80) "b" (string #xd800)))
     (rethread-session-add-message session 'user (propertize "\351" 'face 'bold))
@@ -108,7 +108,7 @@
                               (rethread-session-get-messages (rethread-session--of-key key)))
                      '("one"))))))
 
-(ert-deftest rethread-setting-messages-appends-what-is-new-and-replaces-what-is-other ()
+(ert-deftest rethread-setting-messages-appends-new-ones-and-replaces-different-ones ()
   (let ((session (rethread-session-create))
         (one '((role . user) (content . "one")))
         (two '((role . assistant) (content . "two")))

@@ -74,7 +74,7 @@
         (should (string-match-p "nothing answers at http://192.0.2.1:9" text))
         (should (string-match-p "see that `rethread serve' runs there" text))))))
 
-(ert-deftest rethread-a-program-that-is-no-rethread-server-is-recognised ()
+(ert-deftest rethread-a-server-of-another-program-is-recognised ()
   (pcase-dolist (`(,answer . ,said)
                  '(("HTTP/1.0 404 Not Found\r\nContent-Type: text/html\r\n\r\n<p>no</p>"
                     . "is not a rethread server")
@@ -177,7 +177,7 @@
                            (lambda () (rethread-http--find-token "https://box.example.org"))))
     (setq rethread-http--tokens nil)))
 
-(ert-deftest rethread-an-address-that-is-none-is-said-to-be-none ()
+(ert-deftest rethread-an-invalid-address-is-reported ()
   (dolist (address '("box:8000" "ftp://box" "http://user:secret@box" "http://a b" "http://x/y" ""))
     (let ((rethread-server-url address))
       (should (string-match-p "correct `rethread-server-url'"

@@ -31,7 +31,7 @@ pub struct HeldBytes {
 
 /// Why a budget has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoRoom {
+pub enum BudgetExceeded {
     /// The owner's share is used up.
     #[error("{most} bytes of your requests are in memory already")]
     Owner {
@@ -59,14 +59,14 @@ impl ByteBudget {
     ///
     /// # Errors
     ///
-    /// [`NoRoom`].
-    pub fn try_take(&self, owner: &Owner, bytes: usize) -> Result<HeldBytes, NoRoom> {
+    /// [`BudgetExceeded`].
+    pub fn try_take(&self, owner: &Owner, bytes: usize) -> Result<HeldBytes, BudgetExceeded> {
         let count = at_most(bytes, self.owner_most);
         let ByteBudget { owner_most, total_most, .. } = *self;
         let share = self.share(owner).try_acquire_many_owned(count);
-        let share = share.map_err(|_| NoRoom::Owner { most: owner_most })?;
+        let share = share.map_err(|_| BudgetExceeded::Owner { most: owner_most })?;
         let total = self.total.clone().try_acquire_many_owned(count);
-        let total = total.map_err(|_| NoRoom::Total { most: total_most })?;
+        let total = total.map_err(|_| BudgetExceeded::Total { most: total_most })?;
         Ok(HeldBytes { owner: share, total, owner_most, total_most })
     }
 
@@ -107,14 +107,14 @@ impl HeldBytes {
     ///
     /// # Errors
     ///
-    /// [`NoRoom`]; what was held before still is.
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    /// [`BudgetExceeded`]; what was held before still is.
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let held = self.owner.num_permits();
         let more = at_most(bytes, self.owner_most).saturating_sub(at_most(held, u32::MAX));
         let share = self.owner.semaphore().clone().try_acquire_many_owned(more);
-        let share = share.map_err(|_| NoRoom::Owner { most: self.owner_most })?;
+        let share = share.map_err(|_| BudgetExceeded::Owner { most: self.owner_most })?;
         let total = self.total.semaphore().clone().try_acquire_many_owned(more);
-        let total = total.map_err(|_| NoRoom::Total { most: self.total_most })?;
+        let total = total.map_err(|_| BudgetExceeded::Total { most: self.total_most })?;
         self.owner.merge(share);
         self.total.merge(total);
         Ok(())
@@ -139,9 +139,9 @@ mod tests {
         let (ada, bob) = (owner("ada"), owner("bob"));
         let nine = budget.try_take(&ada, 9).expect("one less than a share");
         let one = budget.try_take(&ada, 1).expect("exactly a share");
-        assert_eq!(budget.try_take(&ada, 1).err(), Some(NoRoom::Owner { most: 10 }));
+        assert_eq!(budget.try_take(&ada, 1).err(), Some(BudgetExceeded::Owner { most: 10 }));
         let five = budget.try_take(&bob, 5).expect("what is left in all");
-        assert_eq!(budget.try_take(&bob, 1).err(), Some(NoRoom::Total { most: 15 }));
+        assert_eq!(budget.try_take(&bob, 1).err(), Some(BudgetExceeded::Total { most: 15 }));
         assert_eq!(budget.taken(), 15);
         drop((nine, one, five));
         assert_eq!(budget.taken(), 0, "refusals have taken nothing");
@@ -168,7 +168,7 @@ mod tests {
         held.shrink_to(5);
         assert_eq!(budget.taken(), 3, "shrinking never takes");
         let other = budget.try_take(&ada, 4).expect("what was given back");
-        assert_eq!(held.grow_to(7), Err(NoRoom::Owner { most: 10 }));
+        assert_eq!(held.grow_to(7), Err(BudgetExceeded::Owner { most: 10 }));
         assert_eq!(held.grow_to(6), Ok(()));
         assert_eq!(budget.taken(), 10);
         drop(other);

@@ -3,10 +3,10 @@
 //! Nothing is lost: the old session keeps its whole log, `recall` reads back anything that is no
 //! longer in the context, and `undo` goes back.
 
-use rethread_core::entry::{Carried, Origin, Summarized};
+use rethread_core::entry::{CarriedMessage, Origin, Summarized};
 use rethread_core::limits::{NAMES_TOKENS_MAX, TAIL_TOKENS_MAX};
 use rethread_core::measure::message_tokens;
-use rethread_core::sessions::{carried, is_end_of_turn, names_in_use};
+use rethread_core::sessions::{carried, identifiers_in_use, is_end_of_turn};
 use rethread_core::{Key, Message, SessionId, Thread, sessions};
 use serde::Serialize;
 use serde_json::json;
@@ -64,12 +64,12 @@ pub enum Compacted {
 
 /// A completed compaction.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct CompactReceipt {
     /// The session that was compacted.
     pub from: SessionId,
     /// Tokens of its context.
     pub before: u64,
-    /// The summary.
     pub summary: Summarized,
     /// How the model failed, if the summary was extracted.
     pub failed: Option<String>,
@@ -109,13 +109,13 @@ const PROMPT_TOKENS: u64 = 220;
 /// What a continued session gets in addition to its summary.
 pub(crate) struct Kept {
     /// The last turns, verbatim.
-    pub(crate) tail: Vec<Carried>,
+    pub(crate) tail: Vec<CarriedMessage>,
     /// The names used last that the tail does not contain, the likeliest to be needed first.
     pub(crate) names: Vec<String>,
 }
 
 /// The number of turns that are carried over completely.
-pub(crate) fn whole_turns(tail: &[Carried]) -> usize {
+pub(crate) fn whole_turns(tail: &[CarriedMessage]) -> usize {
     let whole = |message: &Message| message.opens_turn() && !is_end_of_turn(message);
     tail.iter().filter(|carried| whole(&carried.message)).count()
 }
@@ -148,7 +148,7 @@ impl Runner {
         let share = |part: u64, max: u32| u32::try_from(context / part).unwrap_or(max).min(max);
         let (id, log) = (thread.session().id(), thread.log());
         let tail = carried(log, id, share(TAIL_SHARE, TAIL_TOKENS_MAX));
-        let names = names_in_use(log, &tail, share(NAMES_SHARE, NAMES_TOKENS_MAX));
+        let names = identifiers_in_use(log, &tail, share(NAMES_SHARE, NAMES_TOKENS_MAX));
         Ok(Kept { tail, names })
     }
 

@@ -41,7 +41,7 @@ impl Conversation {
         let mut turn = Backwards::default();
         let mut left_out: Vec<u64> = Vec::new();
         let mut open: Option<Vec<String>> = None;
-        let entries = sessions.entries(id, begins..session.tally.entries).around_damage();
+        let entries = sessions.entries(id, begins..session.tally.entries).skip_damaged();
         for entry in entries.rev() {
             let entry = entry?;
             if let Body::LeftOut(mark) = &entry.body {

@@ -24,12 +24,10 @@ const PROGRESS_BYTES_MAX: usize = 64 << 10;
 
 /// An event of a turn.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Event {
     /// Another turn is running in this session; this one waits.
-    Waiting {
-        /// Its holder.
-        holder: String,
-    },
+    Waiting { holder: String },
     /// The question is longer than the model's window; the model sees its beginning.
     QuestionCut {
         /// Its length in characters.
@@ -84,7 +82,6 @@ pub enum Event {
     Usage(Usage),
     /// An event of a subagent, which works in its own session.
     Subagent {
-        /// Its session.
         session: SessionId,
         /// What happens there.
         event: Box<Event>,

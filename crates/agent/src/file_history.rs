@@ -15,10 +15,10 @@ pub(crate) const FILE_CHANGED: &str = "file_changed";
 
 /// A change to a file, as recorded in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct FileChanged {
     /// The file, relative to the workspace.
     pub path: String,
-    /// The workspace.
     pub workspace: String,
     /// The old content; `None` if the file did not exist.
     pub before: Option<BlobId>,

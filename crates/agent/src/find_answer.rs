@@ -24,7 +24,8 @@ impl QuestionState {
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session,
+    /// and [`StoreError::Damaged`](rethread_core::StoreError::Damaged) if an entry cannot be read.
     pub fn find(
         sessions: &Sessions,
         session: SessionId,

@@ -62,7 +62,7 @@ impl Wanted<'_> {
         let holder = holder();
         let name = holder.clone();
         let begin = move |thread: &mut Thread| {
-            thread.hold_with_next(&name, LEASE);
+            thread.take_lease_with_next_append(&name, LEASE);
             let done = first(thread).and_then(|done| {
                 let head = thread.head();
                 if thread.holds() {
@@ -144,7 +144,7 @@ impl Wanted<'_> {
 
 /// Unarchives a session, because something happens in it.
 fn unarchive(thread: &Thread) -> Result<(), sessions::Error> {
-    match thread.session().header.comes_back() {
+    match thread.session().header.is_unarchived_when_opened() {
         true => thread.sessions().unarchive(thread.session().id()).map(drop),
         false => Ok(()),
     }
@@ -203,11 +203,7 @@ impl LeasedThread {
         Ok(())
     }
 
-    /// Releases the session.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
+    /// Releases the session. If this fails, the lease expires by itself.
     pub async fn give_back(self) -> Result<(), sessions::Error> {
         self.returned().await.map(drop)
     }
@@ -317,14 +313,14 @@ mod tests {
             };
             let (held, seqs) = wanted.begin(first).await.expect("begun");
             assert_eq!(tries.load(Ordering::SeqCst), 2);
-            assert_eq!(seqs, [1, 2], "the call is answered, then the question stands");
+            assert_eq!(seqs, [1, 2], "the call is answered before the question is appended");
             let refused = sessions.append(id, vec![Message::user("me too").into()]);
             assert!(matches!(refused, Err(sessions::Error::Store(StoreError::Held { .. }))));
             held.with(|thread| thread.finish(vec![Message::assistant("yes").into()]))
                 .await
                 .expect("finished");
             sessions.append(id, vec![Message::user("me too").into()]).expect("it was given back");
-            held.release(&cache).await.expect("there is nothing left to give back");
+            held.release(&cache).await.expect("there is no lease left to release");
             assert!(cache.take(sessions.owner(), id).is_some(), "it is at hand for the next turn");
         });
     }

@@ -57,7 +57,7 @@ mod turn_economy;
 mod write_title;
 
 pub use blocking::blocking;
-pub use byte_budget::{ByteBudget, HeldBytes, NoRoom};
+pub use byte_budget::{BudgetExceeded, ByteBudget, HeldBytes};
 pub use compact::{CompactReceipt, Compacted, Preview, Stage};
 pub use events::{Event, Events, Progress};
 pub use file_history::FileChanged;
@@ -71,7 +71,7 @@ pub use leased_thread::LeasedThread;
 pub use next_call::{CacheState, NextCall};
 pub use permission::{DECLINED, NOT_RUN, PermissionAnswer, PermissionRequest, SessionPermissions};
 pub use project_instructions::{ProjectFile, ProjectInstructions, project_files};
-pub use responder::{Bounds, Responder, Scribe};
+pub use responder::{Responder, Summarizer, TurnLimits};
 pub use restore::{Continued, NO_ACKNOWLEDGMENT, PastSession};
 pub use resume_from::{FileError, FromFile};
 pub use rethread_transcript::numbers;
@@ -82,7 +82,7 @@ pub use runner::{End, Runner, TurnAnswer, TurnError};
 pub use save::TranscriptSteps;
 pub use stats_report::{SessionCost, StatsReport};
 pub use summarize::{EXTRACTIVE, INHERITED, SummaryMethod, SummaryOutcome};
-pub use turn::{Pace, TurnInput, TurnOptions};
+pub use turn::{TurnInput, TurnMode, TurnOptions};
 pub use turn_economy::TurnEconomy;
 
 /// How the text that was piped in with a question begins. It is a block of its own, after the

@@ -34,6 +34,7 @@ pub struct NextCall {
 /// Whether a provider has a context in its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "cache", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum CacheState {
     /// The model is offline.
     None,
@@ -50,10 +51,7 @@ pub enum CacheState {
         until: Timestamp,
     },
     /// No.
-    Cold {
-        /// Since when.
-        since: Timestamp,
-    },
+    Cold { since: Timestamp },
 }
 
 impl NextCall {
@@ -70,7 +68,7 @@ impl NextCall {
         let facts = cache_facts(model);
         // What cannot be read is passed over: this is an estimate.
         let end = tally.entries.saturating_sub(READ_ENTRIES)..tally.entries;
-        let end = sessions.entries(session.id(), end).around_damage();
+        let end = sessions.entries(session.id(), end).skip_damaged();
         let end: Vec<Entry> = end.flatten().collect();
         let life = facts.life.after(&end);
         let id = model.id();

@@ -12,8 +12,8 @@ use crate::tool::FileChange;
 
 /// A call that waits for consent. Dropping it means no.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct PermissionRequest {
-    /// The call.
     pub call: Call,
     /// Its change to a file, if it makes one.
     pub change: Option<FileChange>,

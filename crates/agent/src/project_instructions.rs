@@ -152,7 +152,8 @@ pub(crate) fn note_of(message: &Message) -> Option<(String, Raw)> {
 ///
 /// # Errors
 ///
-/// I/O errors.
+/// [`StoreError::Damaged`](rethread_core::StoreError::Damaged) if the system message cannot be
+/// read.
 pub fn project_files(
     sessions: &Sessions,
     session: &Session,
@@ -201,7 +202,7 @@ mod tests {
         let repository = Repository::new();
         repository.write("AGENTS.md", "outside of the repository");
         repository.write("repo/AGENTS.md", "at the root\n");
-        repository.write("repo/CLAUDE.md", "not used beside the other");
+        repository.write("repo/CLAUDE.md", "not used next to the other");
         repository.write("repo/a/CLAUDE.md", "in a");
         repository.write("repo/a/b/AGENTS.md", "\n in b \n");
         assert_eq!(repository.files("repo/a/b"), ["AGENTS.md", "a/CLAUDE.md", "a/b/AGENTS.md"]);
@@ -260,7 +261,7 @@ mod tests {
         let own = Message::system("Be careful.");
         assert_eq!(repository.read("repo").replacing(Some(&own), None), None);
         repository.write("repo/AGENTS.md", "use tabs");
-        let first = repository.read("repo").replacing(Some(&own), None).expect("told");
+        let first = repository.read("repo").replacing(Some(&own), None).expect("changed");
         assert!(first.plain_text().starts_with("Be careful.\n\nThe project says"));
         assert_eq!(own_text(&first), "Be careful.");
         assert_eq!(
@@ -269,11 +270,11 @@ mod tests {
             "nothing has changed"
         );
         repository.write("repo/AGENTS.md", "use spaces");
-        let second = repository.read("repo").replacing(Some(&first), None).expect("told");
+        let second = repository.read("repo").replacing(Some(&first), None).expect("changed");
         assert!(second.plain_text().ends_with("use spaces"));
         assert!(!second.plain_text().contains("tabs"));
         std::fs::remove_file(repository.path("repo/AGENTS.md")).expect("removed");
-        let third = repository.read("repo").replacing(Some(&second), None).expect("told");
+        let third = repository.read("repo").replacing(Some(&second), None).expect("changed");
         assert_eq!(third, own);
     }
 }

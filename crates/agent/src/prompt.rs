@@ -80,9 +80,9 @@ Keep your response concise.",
 }
 
 /// The names that a continued session is given after the restoration prompt; empty if there are
-/// none. A name has no blanks and no signs but `_ / . -`: see [`names_in_use`].
+/// none. A name has no blanks and no signs but `_ / . -`: see [`identifiers_in_use`].
 ///
-/// [`names_in_use`]: rethread_core::sessions::names_in_use
+/// [`identifiers_in_use`]: rethread_core::sessions::identifiers_in_use
 pub(crate) fn names(names: &[String]) -> String {
     match names.is_empty() {
         true => String::new(),

@@ -17,18 +17,17 @@ use crate::tool::{Spec, Toolbox};
 
 /// An agent with everything it needs to answer.
 #[derive(Clone)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Responder {
-    /// The agent.
     pub agent: Agent,
     /// The model that answers.
     pub model: Model,
     /// The provider of the model.
     pub provider: Arc<dyn Provider>,
     /// The model for summaries.
-    pub scribe: Scribe,
+    pub summarizer: Summarizer,
     /// The policy for contexts.
     pub policy: Policy,
-    /// The tools.
     pub tools: Arc<Toolbox>,
     /// What flags and configuration allow without asking.
     pub allow: Vec<Grant>,
@@ -39,23 +38,22 @@ pub struct Responder {
     /// The instructions of the project in that folder.
     pub project: Arc<ProjectInstructions>,
     /// The limits of a turn.
-    pub bounds: Bounds,
+    pub limits: TurnLimits,
     /// The `source` of new sessions.
     pub source: Option<String>,
 }
 
 /// The model that writes and acknowledges summaries, without tools.
 #[derive(Clone)]
-pub struct Scribe {
-    /// The model.
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct Summarizer {
     pub model: Model,
-    /// Its provider.
     pub provider: Arc<dyn Provider>,
     /// Its instructions.
     pub prompt: String,
 }
 
-impl Scribe {
+impl Summarizer {
     /// One reply, within the timeout for a summary.
     pub(crate) async fn reply(&self, messages: &[Message]) -> Result<Message, String> {
         reply(&self.model, self.provider.as_ref(), messages).await
@@ -95,7 +93,7 @@ pub(crate) fn naming_workspace(instructions: String, workspace: Option<&str>) ->
 
 /// How far a turn may go.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct TurnLimits {
     /// Rounds, if configured; otherwise it depends on the caller.
     pub rounds: Option<u32>,
     /// Timeout of a tool.
@@ -104,9 +102,9 @@ pub struct Bounds {
     pub lease_wait: Duration,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds { rounds: None, tool_time: TOOL_TIME_MAX, lease_wait: LEASE_WAIT }
+impl Default for TurnLimits {
+    fn default() -> TurnLimits {
+        TurnLimits { rounds: None, tool_time: TOOL_TIME_MAX, lease_wait: LEASE_WAIT }
     }
 }
 

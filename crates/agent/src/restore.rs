@@ -8,10 +8,12 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use rethread_core::context::build;
-use rethread_core::entry::{Body, Carried, NewEntry, Origin, Previous, Restored, Started};
+use rethread_core::entry::{
+    Body, CarriedMessage, NewEntry, Origin, PreviousSession, Restored, Started,
+};
+use rethread_core::identifiers::identifiers;
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
-use rethread_core::names::names;
 use rethread_core::{
     EntryId, Key, Log, Message, Name, New, Role, Session, SessionId, Tally, sessions,
 };
@@ -25,10 +27,11 @@ use crate::runner::{Runner, TurnError};
 
 /// The text used if the model did not acknowledge the summary.
 pub const NO_ACKNOWLEDGMENT: &str =
-    "(No acknowledgment came. The summary of the previous session is restored; go on.)";
+    "(The model did not acknowledge the summary of the previous session. It is restored.)";
 
 /// A session to continue.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct PastSession {
     /// Its id, for display.
     pub id: String,
@@ -36,7 +39,6 @@ pub struct PastSession {
     pub session: Option<SessionId>,
     /// Its name, if it was given one.
     pub name: Option<Name>,
-    /// Its agent.
     pub agent: Option<String>,
     /// The file its agent came from.
     pub agent_path: Option<String>,
@@ -51,7 +53,7 @@ pub struct PastSession {
     /// The file it was saved to.
     pub file: Option<String>,
     /// Its last turns.
-    pub tail: Vec<Carried>,
+    pub tail: Vec<CarriedMessage>,
     /// The names it used last, the likeliest to be needed again first.
     pub names: Vec<String>,
 }
@@ -66,10 +68,10 @@ impl PastSession {
 
 /// A session that was continued from a summary.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Continued {
     /// The new session.
     pub session: Session,
-    /// The acknowledgment.
     pub acknowledgment: String,
     /// Whether the model wrote it.
     pub acknowledged: bool,
@@ -161,7 +163,7 @@ impl Runner {
             file: past.file.as_deref(),
             summary,
         });
-        let known: HashSet<&str> = names(summary).collect();
+        let known: HashSet<&str> = identifiers(summary).collect();
         let mut beside = past.names.clone();
         beside.retain(|name| !known.contains(name.as_str()));
         let prompt = prompt + &prompt::names(&beside);
@@ -174,7 +176,7 @@ impl Runner {
             usage: Usage::default(),
             ms: 0,
             model: None,
-            previous: Previous {
+            previous: PreviousSession {
                 id: past.id.clone(),
                 queries: past.queries,
                 tokens: past.tokens,
@@ -194,7 +196,7 @@ impl Runner {
             let measure = measure(&body, |_| None);
             let entry = NewEntry { id, at: Timestamp::UNIX_EPOCH, body, measure }.placed(&tally);
             tally = entry.tally;
-            log.push(entry).expect("entries are placed one behind the other");
+            log.push(entry).expect("entries are placed one after the other");
         }
         build(&log, &self.responder.policy, &self.responder.model).messages
     }

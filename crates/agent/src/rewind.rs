@@ -23,12 +23,12 @@ use crate::tool::Workspace;
 
 /// A turn to go back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct PastTurn {
     /// The position of its question: in this session, or in one that was compacted into it.
     pub place: Place,
     /// When it was asked.
     pub at: Timestamp,
-    /// The question.
     pub question: String,
     /// Files that were changed in it.
     pub files: usize,
@@ -39,8 +39,8 @@ pub struct PastTurn {
 pub struct DoneSince {
     /// Files that tools changed, in the order of their first change.
     pub files: Vec<PastFile>,
-    /// Commands that ran, then tasks of subagents, which may have run some. What commands changed is
-    /// not known.
+    /// Commands that ran, then tasks of subagents, which may have run some. What commands changed
+    /// is not known.
     pub commands: Vec<String>,
     /// Files of other workspaces, and files that are no longer accessible, with the reason.
     pub out_of_reach: Vec<(String, String)>,
@@ -61,13 +61,13 @@ pub struct PastFile {
 
 impl PastFile {
     /// Whether it has its earlier content.
-    pub fn is_as_it_was(&self) -> bool {
+    pub fn has_earlier_content(&self) -> bool {
         self.now == self.then
     }
 
     /// Whether someone else changed it after the tools did.
     pub fn changed_meanwhile(&self) -> bool {
-        self.now != self.left && !self.is_as_it_was()
+        self.now != self.left && !self.has_earlier_content()
     }
 }
 
@@ -126,8 +126,8 @@ fn spans(entries: &[(SessionId, Entry)]) -> Vec<Span> {
     spans
 }
 
-/// The commands that ran in these entries, then the tasks of subagents, which may have run some; not
-/// those that were declined, or that someone stopped before they began.
+/// The commands that ran in these entries, then the tasks of subagents, which may have run some;
+/// not those that were declined, or that someone stopped before they began.
 fn commands(entries: &[(SessionId, Entry)]) -> Vec<String> {
     let mut ran: Vec<(bool, String, String)> = Vec::new();
     for message in entries.iter().filter_map(|(_, entry)| entry.body.message()) {
@@ -157,12 +157,12 @@ fn commands(entries: &[(SessionId, Entry)]) -> Vec<String> {
 }
 
 impl Runner {
-    /// The turns of a session, oldest first, including those before a compaction: for the user it is
-    /// one conversation.
+    /// The turns of a session, oldest first, including those before a compaction: for the user it
+    /// is one conversation.
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session.
     pub fn past_turns(&self, id: SessionId) -> Result<Vec<PastTurn>, sessions::Error> {
         let mut turns = Vec::new();
         for session in self.compacted(id)? {
@@ -241,7 +241,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session,
+    /// and [`StoreError::BadBlob`](rethread_core::StoreError::BadBlob) if a saved file is damaged.
     pub fn files_put_back(&self, id: SessionId) -> Result<Vec<PastFile>, sessions::Error> {
         let started = self.sessions().get(id)?.tally.started.unwrap_or(0);
         let here = self.responder.workspace.as_deref();
@@ -282,6 +283,6 @@ impl Runner {
 
     fn since(&self, id: SessionId, seq: u64) -> Result<Vec<Entry>, sessions::Error> {
         let end = self.sessions().get(id)?.tally.entries;
-        self.sessions().entries(id, seq..end).around_damage().collect()
+        self.sessions().entries(id, seq..end).skip_damaged().collect()
     }
 }

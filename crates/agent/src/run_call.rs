@@ -15,7 +15,7 @@ use crate::leased_thread::{LeasedThread, lock};
 use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX, STOP_GRACE};
 use crate::permission::{DECLINED, NOT_RUN, PermissionAnswer, Scope};
 use crate::runner::Runner;
-use crate::tool::{FileChange, Site, Spec, Tool, ToolFailure};
+use crate::tool::{FileChange, Spec, Tool, ToolContext, ToolFailure};
 use crate::turn::{RunningTurn, TurnOptions};
 
 /// A finished call.
@@ -113,15 +113,15 @@ impl Runner {
         }
         // Stopping the turn stops the tool, and so does its timeout.
         let mine = stop.child_token();
-        let site = Site {
+        let tool_context = ToolContext {
             sessions: self.sessions.clone(),
             session,
             stop: mine.clone(),
             progress: events.progress(&call.id),
         };
         let (tool, input) = (Arc::clone(tool), call.input.get().to_owned());
-        let time = tool.time(&input).unwrap_or(self.responder.bounds.tool_time);
-        let work = blocking(move || tool.run(&input, &site));
+        let time = tool.time(&input).unwrap_or(self.responder.limits.tool_time);
+        let work = blocking(move || tool.run(&input, &tool_context));
         tokio::pin!(work);
         tokio::select! {
             biased;

@@ -185,7 +185,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session.
     pub fn fullness(&self, id: SessionId) -> Result<u64, sessions::Error> {
         let Responder { policy, model, .. } = &self.responder;
         let context = self.sessions.context(id, policy, model)?;
@@ -201,7 +201,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session.
     pub fn context_tokens(&self, id: SessionId) -> Result<u64, sessions::Error> {
         let Responder { policy, model, .. } = &self.responder;
         Ok(self.sessions.context(id, policy, model)?.tokens)

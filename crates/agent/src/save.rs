@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use rethread_core::entry::{Body, Previous};
+use rethread_core::entry::{Body, PreviousSession};
 use rethread_core::readable_id::is_file_name;
 use rethread_core::{Session, SessionId, Sessions, sessions};
 use rethread_transcript::read::markdown;
@@ -115,7 +115,7 @@ impl Runner {
     }
 
     /// The session that this one continues, as recorded in it.
-    fn previous(&self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
+    fn previous(&self, session: &Session) -> Result<Option<PreviousSession>, sessions::Error> {
         let Some(seq) = session.tally.started else { return Ok(None) };
         let entry = self.sessions.read(session.id(), seq..seq + 1)?.pop();
         let Some(Body::Restored(restored)) = entry.map(|entry| entry.body) else {

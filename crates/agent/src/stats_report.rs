@@ -11,8 +11,8 @@ use crate::provider::{Models, PRICES_AS_OF, cache_facts};
 
 /// Statistics of a session.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct StatsReport {
-    /// The session.
     pub session: rethread_core::Session,
     /// The statistics of its log.
     pub stats: Stats,
@@ -33,8 +33,8 @@ pub struct StatsReport {
 
 /// The cost of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct SessionCost {
-    /// In dollars.
     pub dollars: f64,
     /// Models without a known price.
     pub unpriced: Vec<String>,

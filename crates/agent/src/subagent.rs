@@ -23,7 +23,7 @@ use crate::leased_thread::LeasedThread;
 use crate::limits::{SUBAGENT_DEPTH_MAX, SUBAGENT_TITLE_CHARS};
 use crate::runner::{End, Instructions, Runner, TurnAnswer};
 use crate::tool::{Spec, ToolFailure, read_arguments};
-use crate::turn::{Pace, RunningTurn, TurnOptions};
+use crate::turn::{RunningTurn, TurnMode, TurnOptions};
 
 /// The name of the tool.
 pub(crate) const TASK: &str = "task";
@@ -56,7 +56,7 @@ impl Runner {
     /// The description of `task`, if the model may use it.
     fn task_spec(&self, options: &TurnOptions) -> Option<Spec> {
         let may = self.depth < SUBAGENT_DEPTH_MAX
-            && options.pace == Pace::Work
+            && options.mode == TurnMode::Work
             && self.responder.agent.may_use(TASK)
             && self.responder.tools.find(TASK).is_none();
         may.then(|| {
@@ -175,7 +175,7 @@ impl Runner {
         responder.read_only |= ours.read_only;
         responder.workspace.clone_from(&ours.workspace);
         responder.project = ours.project.clone();
-        responder.bounds = ours.bounds;
+        responder.limits = ours.limits;
         Ok(Runner {
             responder,
             instructions: Instructions::Own,

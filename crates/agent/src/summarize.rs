@@ -23,12 +23,12 @@ pub const INHERITED: &str = "inherited";
 
 /// The result of summarising.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum SummaryOutcome {
     /// The summary is in the log.
     Written(Summarized),
     /// The model failed twice, so the summary was extracted; it is in the log.
     Extracted {
-        /// The summary.
         summary: Summarized,
         /// How the model failed.
         why: String,
@@ -72,7 +72,7 @@ impl Runner {
     /// Leases a session while it is summarised: messages added in the meantime would be missing
     /// from the summary.
     pub(crate) async fn hold(&self, id: SessionId) -> Result<LeasedThread, TurnError> {
-        let (wait, never) = (self.responder.bounds.lease_wait, CancellationToken::new());
+        let (wait, never) = (self.responder.limits.lease_wait, CancellationToken::new());
         let (sessions, cache, nobody) = (&self.sessions, &self.threads, Events::none());
         let wanted = Wanted { sessions, cache, id, wait, events: &nobody, stop: &never };
         Ok(wanted.take().await?)
@@ -88,7 +88,7 @@ impl Runner {
         if let Some(known) = self.known_summary(id).await? {
             return Ok(known);
         }
-        let offline = self.responder.scribe.model.provider == crate::provider::OFFLINE;
+        let offline = self.responder.summarizer.model.provider == crate::provider::OFFLINE;
         let (summary, failed) = match how {
             SummaryMethod::Model if !offline => match self.ask_for_summary(id).await? {
                 Ok(summary) => (summary, None),
@@ -136,7 +136,7 @@ impl Runner {
         id: SessionId,
     ) -> Result<Result<Summarized, String>, TurnError> {
         // Room is left for the texts around the conversation, and for an inexact token count.
-        let room = self.responder.scribe.model.budget() * 3 / 4;
+        let room = self.responder.summarizer.model.budget() * 3 / 4;
         let runner = self.clone();
         let (previous, conversation) = blocking(move || {
             let (previous, conversation) = material(&runner.sessions, id, room)?;
@@ -148,16 +148,16 @@ impl Runner {
         .await?;
         let asked = prompt::summary(previous.as_deref(), &conversation);
         let messages =
-            [Message::system(self.responder.scribe.prompt.as_str()), Message::user(asked)];
+            [Message::system(self.responder.summarizer.prompt.as_str()), Message::user(asked)];
         let mut why = String::new();
         for _ in 0..2 {
-            match self.responder.scribe.reply(&messages).await {
+            match self.responder.summarizer.reply(&messages).await {
                 Ok(reply) => match checked(&reply.plain_text()) {
                     Ok(text) => {
                         let usage = reply.usage.unwrap_or_default();
                         return Ok(Ok(Summarized {
                             text,
-                            by: self.responder.scribe.model.id(),
+                            by: self.responder.summarizer.model.id(),
                             usage,
                         }));
                     }

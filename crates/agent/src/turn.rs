@@ -53,12 +53,12 @@ pub struct TurnOptions {
     /// The client's name for the turn, so that this one can be stopped and no other.
     pub name: Option<String>,
     /// How long the model may work unattended.
-    pub pace: Pace,
+    pub mode: TurnMode,
 }
 
 /// How long a model may work before the turn is ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
+pub enum TurnMode {
     /// For [many rounds](ROUNDS_MAX), unless it repeats itself: someone watches, and any message
     /// continues.
     #[default]
@@ -67,12 +67,12 @@ pub enum Pace {
     Editor,
 }
 
-impl Pace {
+impl TurnMode {
     /// Rounds of a turn, unless configured.
     fn rounds(self) -> u32 {
         match self {
-            Pace::Work => ROUNDS_MAX,
-            Pace::Editor => EDITOR_ROUNDS_MAX,
+            TurnMode::Work => ROUNDS_MAX,
+            TurnMode::Editor => EDITOR_ROUNDS_MAX,
         }
     }
 }
@@ -149,7 +149,7 @@ impl Runner {
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<TurnAnswer, TurnError> {
-        let wait = self.responder.bounds.lease_wait;
+        let wait = self.responder.limits.lease_wait;
         let (sessions, cache) = (&self.sessions, &self.threads);
         let wanted = Wanted { sessions, cache, id, wait, events, stop };
         let (began, input, runner) = (Instant::now(), input.into(), self.clone());
@@ -195,7 +195,7 @@ impl Runner {
         stop: &CancellationToken,
     ) -> Result<TurnAnswer, TurnError> {
         let budget = self.responder.model.budget();
-        let rounds = self.responder.bounds.rounds.unwrap_or(options.pace.rounds());
+        let rounds = self.responder.limits.rounds.unwrap_or(options.mode.rounds());
         let mut repetition = Repetition::default();
         for _ in turn.rounds..rounds {
             turn.fullness = fullness(&context, budget);
@@ -230,7 +230,7 @@ impl Runner {
             if !theirs.is_empty() {
                 return Ok(turn.answer(End::ClientCalls, theirs));
             }
-            let repeated = repetition.count(&answered).filter(|_| options.pace == Pace::Work);
+            let repeated = repetition.count(&answered).filter(|_| options.mode == TurnMode::Work);
             if repeated.is_some() {
                 turn.limit = Some(RoundLimit { repeated });
                 return turn.end(held, None, End::Repeated).await;
@@ -258,7 +258,7 @@ impl Runner {
         let (theirs, ours): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(theirs);
         let ours: Vec<(usize, Call)> = ours.into_iter().enumerate().collect();
         let (mut answered, mut used) = (Vec::with_capacity(ours.len()), Usage::default());
-        let alone = |call: &Call| options.pace == Pace::Editor || !self.only_looks(call, turn);
+        let alone = |call: &Call| options.mode == TurnMode::Editor || !self.only_looks(call, turn);
         for group in ours.chunk_by(|(_, one), (_, next)| !alone(one) && !alone(next)) {
             let run = |(index, call): &(usize, Call)| {
                 self.run_call(held, turn, *index, call.clone(), options, events, stop)

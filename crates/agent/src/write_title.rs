@@ -28,15 +28,16 @@ impl Runner {
     ///
     /// I/O errors. A failing model is not an error: the session keeps its title.
     pub async fn write_title(&self, id: SessionId) -> sessions::Result<Option<String>> {
-        let scribe = &self.responder.scribe;
-        if scribe.model.provider == OFFLINE {
+        let summarizer = &self.responder.summarizer;
+        if summarizer.model.provider == OFFLINE {
             return Ok(None);
         }
         let sessions = self.sessions.clone();
         let Some(shown) = blocking(move || beginning(&sessions, id)).await? else {
             return Ok(None);
         };
-        let Ok(reply) = scribe.reply(&[Message::system(PROMPT), Message::user(shown)]).await else {
+        let Ok(reply) = summarizer.reply(&[Message::system(PROMPT), Message::user(shown)]).await
+        else {
             return Ok(None);
         };
         let reply = reply.plain_text();

@@ -191,7 +191,7 @@ fn of_two_files_with_one_name_in_a_folder_the_first_stays() {
 #[test]
 fn a_project_narrows_the_tools_of_an_agent_it_replaces_and_never_widens_them() {
     let folders = Folders::new();
-    // The user gives `explore` more than it has, which is the user's right.
+    // The user gives `explore` more tools than the built-in one has, which is allowed.
     folders.file("user/explore.md", "---\ntools: [grep, run]\n---\nx");
     folders.file("project/explore.md", "---\ntools: [run, glob]\n---\nx");
     folders.file("project/plan.md", "---\nname: plan\ntools: [grep, run, write_file]\n---\nx");
@@ -244,7 +244,7 @@ fn a_link_out_of_the_projects_folder_is_not_followed() {
     assert_eq!(faults[1], ("out.md", &AgentFault::LeadsOutside));
     assert!(matches!(faults[2], ("real.md", AgentFault::Taken { .. })), "{faults:?}");
     assert!(matches!(faults[3], ("zz.md", AgentFault::Unreadable { .. })), "{faults:?}");
-    // What is in the user's own folder is the user's business.
+    // Files in the user's own folder are trusted.
     assert_eq!(folders.load().0.get("out").map(|agent| agent.origin), Some(AgentSource::User));
 
     symlink(folders.path("user"), folders.path("linked")).expect("a link");

@@ -41,7 +41,7 @@ async fn connection(host: Host, stream: UnixStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One question, in this door's own words.
+/// One question, in this door's protocol.
 async fn ask(handle: &Handle, key: &str, question: &str) -> String {
     let Ok(key) = Key::new(key) else { return "! that is not a key".into() };
     let (events, mut receiver) = Events::channel();

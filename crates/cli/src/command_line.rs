@@ -10,6 +10,10 @@ use crate::args::Args;
 const GLOBAL_OPTIONS: &str =
     "Global options (--store, --owner, --workspace, --config, --json): see `rethread --help`.";
 
+/// The same for commands that describe `--workspace` themselves.
+const OTHER_GLOBAL_OPTIONS: &str =
+    "Global options (--store, --owner, --config, --json): see `rethread --help`.";
+
 /// Parses the arguments of this process.
 ///
 /// # Errors
@@ -36,12 +40,13 @@ pub(crate) fn readable() -> Command {
     // clap passes a global option down only if the subcommand does not define one with this name.
     root.mut_subcommands(|command| {
         let filters = FILTER_BY_FOLDER.contains(&command.get_name());
-        let command = point_to_global_options(command.args(&hidden));
+        let command = command.args(&hidden);
         match filters {
-            true => command.mut_arg("workspace", |arg| {
-                arg.hide(false).help(ONLY_THIS_FOLDER).help_heading(None::<&str>)
-            }),
-            false => command,
+            true => point_to_global_options(command, OTHER_GLOBAL_OPTIONS)
+                .mut_arg("workspace", |arg| {
+                    arg.hide(false).help(ONLY_THIS_FOLDER).help_heading(None::<&str>)
+                }),
+            false => point_to_global_options(command, GLOBAL_OPTIONS),
         }
     })
 }
@@ -51,9 +56,11 @@ const FILTER_BY_FOLDER: [&str; 3] = ["list", "search", "stats"];
 
 const ONLY_THIS_FOLDER: &str = "Only sessions of this folder [default: all folders]";
 
-fn point_to_global_options(command: Command) -> Command {
+fn point_to_global_options(command: Command, pointer: &'static str) -> Command {
     let more = command.get_after_help().map(|text| format!("\n\n{text}")).unwrap_or_default();
-    command.after_help(format!("{GLOBAL_OPTIONS}{more}")).mut_subcommands(point_to_global_options)
+    command
+        .after_help(format!("{pointer}{more}"))
+        .mut_subcommands(|command| point_to_global_options(command, pointer))
 }
 
 #[cfg(test)]
@@ -84,7 +91,8 @@ mod tests {
         for (path, mut command) in commands {
             let help = command.render_long_help().to_string();
             assert!(!help.contains("--store <URL>"), "{path}:\n{help}");
-            assert_eq!(help.matches(GLOBAL_OPTIONS).count(), 1, "{path}:\n{help}");
+            assert_eq!(help.matches("\nGlobal options (").count(), 1, "{path}:\n{help}");
+            assert_eq!(help.matches("--workspace").count(), 1, "{path}:\n{help}");
         }
     }
 

@@ -327,7 +327,7 @@ fn models_of(value: toml::Value) -> Result<Models, String> {
         }
         let prices = [table.input, table.cached, table.cache_write, table.output];
         if prices.iter().flatten().any(|price| !price.is_finite() || *price < 0.0) {
-            return bad("has a price that is not one");
+            return bad("has an invalid price");
         }
         let price = match (table.input, table.output) {
             (Some(input), Some(output)) => Some(Price {

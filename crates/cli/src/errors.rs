@@ -210,6 +210,11 @@ impl Error {
     /// The hint: what to do next.
     fn hint(&self) -> Option<String> {
         let hint = match self {
+            Error::LongLine { .. }
+            | Error::AtLine { source: sessions::Error::TooLarge { .. }, .. } => {
+                "keep large content in a file and give its path; the lines before this one were stored \
+                 (with --batch, none were)"
+            }
             Error::Verb(error) | Error::AtLine { source: error, .. } => return verb_hint(error),
             Error::Connect(ConnectError::Store(error)) => return store_hint(error),
             Error::Connect(ConnectError::Unknown { .. }) => {
@@ -229,9 +234,6 @@ impl Error {
             Error::Line { .. } => {
                 "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one were stored \
                  (with --batch, none were). See `rethread append --help`"
-            }
-            Error::LongLine { .. } => {
-                "keep large content in a file and give its path; nothing was stored"
             }
             Error::NoKey { .. } => {
                 "`rethread append --key KEY` creates a session for a key; `rethread list --json` lists keys"

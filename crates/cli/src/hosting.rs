@@ -10,7 +10,8 @@ use rethread_agent::own_commands::{self, OwnCommand};
 use rethread_agent::provider::Env;
 use rethread_agent::tool::{Confinement, RunSettings, Spec, launcher};
 use rethread_agent::{
-    Bounds, Grant, Host, HostLimits, HostSettings, Roster, RosterSettings, TurnOptions, Workspaces,
+    Grant, Host, HostLimits, HostSettings, Roster, RosterSettings, TurnLimits, TurnOptions,
+    Workspaces,
 };
 use rethread_core::Session;
 use rethread_core::context::Policy;
@@ -206,7 +207,7 @@ impl Cli {
             policy: policy.or(configured).expect("checked when it was read"),
             allow: configured_grants.chain(allow).collect(),
             read_only,
-            bounds: Bounds { rounds, ..Bounds::default() },
+            limits: TurnLimits { rounds, ..TurnLimits::default() },
             env: Env::from_vars(env),
             models: self.config.models.clone(),
             source: source.map(str::to_owned),
@@ -252,7 +253,7 @@ impl Cli {
         transcripts: Option<PathBuf>,
     ) -> Result<HostSettings, Error> {
         let roster = self.roster_of(self.agents_agreed_to()?, answering)?;
-        roster.connect(roster.usual())?;
+        roster.connect(roster.default_agent())?;
         self.say_whose_instructions_apply(&roster);
         if roster.allows(RUN) {
             warn_if_not_confined();
@@ -273,7 +274,7 @@ impl Cli {
     /// Warns if the agent is not the one its name suggests: a file of this folder has replaced
     /// another one.
     fn say_whose_instructions_apply(&self, roster: &Roster) {
-        let usual = roster.agents().get(roster.usual());
+        let usual = roster.agents().get(roster.default_agent());
         if let Some(agent) = usual.filter(|agent| agent.origin == AgentSource::Project) {
             let what = format!(
                 "the agent `{}` follows this project's instructions, which you trusted: {}",

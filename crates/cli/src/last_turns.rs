@@ -27,7 +27,6 @@ pub(crate) struct LastTurns {
     turns: Vec<Turn<Entry>>,
     /// Turns before these, since the last clear or before it.
     pub(crate) earlier: u64,
-    /// The agent.
     agent: String,
 }
 
@@ -53,7 +52,7 @@ impl LastTurns {
     ) -> sessions::Result<LastTurns> {
         let range = session.tally.begins()..session.tally.entries;
         let (mut entries, mut questions) = (Vec::new(), 0);
-        for entry in sessions.entries(session.id(), range).around_damage().rev() {
+        for entry in sessions.entries(session.id(), range).skip_damaged().rev() {
             let entry = entry?;
             questions += usize::from(matches!(TurnPart::of(&entry.body), TurnPart::Question(_)));
             entries.push(entry);
@@ -99,7 +98,7 @@ impl LastTurns {
 }
 
 fn says_something(body: &Body) -> bool {
-    matches!(body, Body::Restored(_)) || TurnPart::of(body) != TurnPart::Beside
+    matches!(body, Body::Restored(_)) || TurnPart::of(body) != TurnPart::Outside
 }
 
 /// The first and the last lines of a turn.

@@ -11,9 +11,9 @@ mod command_line;
 mod commands;
 mod config;
 mod errors;
-mod heap;
 mod hosting;
 mod last_turns;
+mod malloc_settings;
 mod out;
 mod picker;
 mod since;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Err(error) => return errors::misuse(&error),
     };
     if matches!(args.command, Some(args::Command::Serve(_))) {
-        heap::give_back_what_is_freed();
+        malloc_settings::return_freed_memory();
     }
     let as_json = args.global.json;
     match commands::run(args) {

@@ -107,7 +107,8 @@ impl Audit {
         }
         self.recent.push(entry.clone());
         // Twice as many as needed, so that they are moved rarely.
-        let needed = self.recent.partition_point(|entry| entry.seq < Seen::reach(&self.tally));
+        let needed =
+            self.recent.partition_point(|entry| entry.seq < Seen::first_needed(&self.tally));
         if needed * 2 > self.recent.len() {
             self.recent.drain(..needed);
         }

@@ -18,8 +18,8 @@ pub struct BadBlobId {
 
 /// A blob of a session, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct BlobInfo {
-    /// Its id.
     pub id: BlobId,
     /// Its size in bytes.
     pub size: u64,

@@ -17,9 +17,9 @@ pub struct CacheLife {
 impl CacheLife {
     /// How long the calls after these entries have the provider keep what they write.
     ///
-    /// It is asked for more where a pause has just ended that outlasted the cache and would not have
-    /// outlasted the longer life: people who pause like that do it again, and everything is written
-    /// at that moment anyway. It stays so until a pause outlasts the longer life, too.
+    /// It is asked for more where a pause has just ended that outlasted the cache and would not
+    /// have outlasted the longer life: people who pause like that do it again, and everything is
+    /// written at that moment anyway. It stays so until a pause outlasts the longer life, too.
     pub fn after(&self, entries: &[Entry]) -> Duration {
         if self.longer.is_none() {
             return self.usual;
@@ -83,7 +83,7 @@ mod tests {
         for (said, expected) in [
             (&[][..], 5),
             (&[(0, asks), (4, replies), (5, asks)], 5),
-            // The model took its time; nobody paused.
+            // The model was slow; the user did not pause.
             (&[(0, asks), (20, replies), (1, asks)], 5),
             (&[(0, asks), (1, replies), (6, asks)], 60),
             (&[(0, asks), (1, replies), (6, asks), (1, replies), (50, asks)], 60),

@@ -109,6 +109,7 @@ impl NewEntry {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Body {
     /// A message.
     Message(Message),
@@ -140,7 +141,6 @@ pub enum Body {
     Decided(Decided),
     /// An unknown kind of entry, kept byte for byte.
     Unknown {
-        /// Its kind.
         kind: String,
         /// Its body.
         raw: Raw,
@@ -329,7 +329,7 @@ pub struct Restored {
     pub summary: String,
     /// The last complete turns of the other session, verbatim.
     #[serde(default)]
-    pub tail: Vec<Carried>,
+    pub tail: Vec<CarriedMessage>,
     /// The prompt that was sent to the model.
     pub prompt: String,
     /// The model's answer.
@@ -345,13 +345,13 @@ pub struct Restored {
     pub model: Option<String>,
     /// What is known about the other session, even after it was deleted.
     #[serde(default)]
-    pub previous: Previous,
+    pub previous: PreviousSession,
 }
 
 /// What a session records about the one it continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Previous {
-    /// Its id.
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct PreviousSession {
     pub id: String,
     /// Its turns.
     pub queries: u64,
@@ -364,19 +364,19 @@ pub struct Previous {
 
 /// A message carried over from another session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Carried {
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct CarriedMessage {
     /// Its position there, as `<id8>:<seq>`.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// The message.
     pub message: Message,
 }
 
 /// A body that could not be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("not a valid `{kind}` entry")]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct BodyError {
-    /// Its kind.
     pub kind: String,
     /// The parser's error.
     #[source]

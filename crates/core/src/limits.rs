@@ -154,8 +154,9 @@ pub const OWNER_BYTES_MAX: usize = 120;
 /// Bytes of a description, a workspace path, an agent path, a provider or a model name.
 pub const FIELD_BYTES_MAX: usize = 8_192;
 
-/// Bytes of the fields that only a store understands, where a session is copied or imported. They are
-/// in the header, which every list reads; what programs keep beside their messages is far less.
+/// Bytes of the fields that only a store understands, where a session is copied or imported. They
+/// are in the header, which every list reads; what programs keep in addition to their messages is
+/// far less.
 pub const EXTRA_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of a search query.

@@ -220,7 +220,7 @@ pub fn open_calls<'a>(
 }
 
 /// The result of a call that was interrupted.
-pub const INTERRUPTED: &str = "[interrupted: no result was there when the conversation went on]";
+pub const INTERRUPTED: &str = "[interrupted: the conversation continued before there was a result]";
 
 /// A message with the result of a call that was interrupted.
 pub fn interrupted_result(tool_use_id: String) -> Message {

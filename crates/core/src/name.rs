@@ -48,8 +48,8 @@ pub enum NameError {
 pub struct SessionId(pub Uuid);
 
 impl SessionId {
-    /// The id of an imported session: the same for the same source, whenever and by whomever it is
-    /// imported. It is a UUIDv8 from the SHA-256 of what identifies it.
+    /// The id of an imported session: the same for the same source, regardless of when and by whom
+    /// it is imported. It is a UUIDv8 from the SHA-256 of what identifies it.
     pub fn of_source(owner: &Owner, identity: &str) -> SessionId {
         let mut hasher = Sha256::new();
         hasher.update(owner.as_str());
@@ -282,9 +282,9 @@ impl Name {
         &self.folded
     }
 
-    /// Whether someone who typed this means this name: case and composition are ignored, and dashes
+    /// Whether typed text selects this name: case and composition are ignored, and dashes
     /// match spaces. `plan!` does not match `plan`: it could be a typing error.
-    pub fn is_meant_by(&self, typed: &str) -> bool {
+    pub fn matches_typed(&self, typed: &str) -> bool {
         let lower = |text: &str| text.to_lowercase().nfc().collect::<String>();
         let typed = lower(shortened(&on_one_line(typed), NAME_CHARS_MAX).trim_end());
         typed == lower(&self.spelling) || typed.replace(' ', "-") == self.folded
@@ -430,15 +430,15 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_meant_in_any_case_and_with_dashes_for_spaces() {
+    fn a_name_matches_in_any_case_and_with_dashes_for_spaces() {
         let name = Name::new("Café für Ärzte!").expect("a name");
         let meant =
             ["Café für Ärzte!", "CAFÉ FÜR  ÄRZTE!", "cafe\u{301}-für-ärzte", "café für ärzte"];
         for typed in meant {
-            assert!(name.is_meant_by(typed), "{typed}");
+            assert!(name.matches_typed(typed), "{typed}");
         }
         for typed in ["cafe für ärzte", "café-für-ärzte?", "café", ""] {
-            assert!(!name.is_meant_by(typed), "{typed}");
+            assert!(!name.matches_typed(typed), "{typed}");
         }
     }
 
@@ -458,7 +458,7 @@ mod tests {
         assert_eq!(name("İstanbul / x").as_str(), "error: the name may not contain `/`");
         assert_eq!(name("हिन्दी नाम"), "हिन्दी-नाम");
         assert_eq!(name("\u{301}a \u{301}b"), "a-b", "no mark without its letter");
-        assert_eq!(name("a\u{3164}\u{fe0f}b"), "a-b", "nothing that nobody sees");
+        assert_eq!(name("a\u{3164}\u{fe0f}b"), "a-b", "nothing invisible");
         assert_eq!(name("🦀"), "error: the name is empty once its invalid characters are removed");
     }
 

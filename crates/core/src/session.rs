@@ -16,10 +16,10 @@ use crate::world::rfc3339;
 /// The stored fields of a session. They are authoritative; everything that can be computed from the
 /// log is in [`Session`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Header {
     /// Its identity.
     pub id: SessionId,
-    /// Its owner.
     pub owner: Owner,
     /// Its name; unique among the owner's sessions.
     pub name: Name,
@@ -206,8 +206,9 @@ profile! {
     }
 }
 
-/// Fields of a header that only the store that wrote them understands, in their order, each as it was
-/// written. Every store preserves them, and they go with the session when it is copied or exported.
+/// Fields of a header that only the store that wrote them understands, in their order, each as it
+/// was written. Every store preserves them, and they go with the session when it is copied or
+/// exported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct ExtraFields(pub Vec<(String, Raw)>);
@@ -247,8 +248,8 @@ impl ExtraFields {
 }
 
 impl<'de> Deserialize<'de> for ExtraFields {
-    /// A list of names and values; or an object, as earlier versions wrote it, whose fields get a `/`
-    /// before their names.
+    /// A list of names and values; or an object, as earlier versions wrote it, whose fields get a
+    /// `/` before their names.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<ExtraFields, D::Error> {
         let raw = Raw::deserialize(deserializer)?;
         let fields = match raw.get().starts_with('[') {
@@ -263,7 +264,7 @@ impl<'de> Deserialize<'de> for ExtraFields {
 
 impl Header {
     /// Whether opening it unarchives it. A subagent's session stays archived.
-    pub fn comes_back(&self) -> bool {
+    pub fn is_unarchived_when_opened(&self) -> bool {
         self.archived && self.kind != SessionKind::Subagent
     }
 
@@ -288,8 +289,8 @@ impl Header {
 
 /// The session another one came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Parent {
-    /// Which.
     pub id: SessionId,
     /// How.
     pub origin: Origin,
@@ -298,8 +299,8 @@ pub struct Parent {
 /// A position in a log: a session, and one of its entries. Everything that points into a
 /// conversation from outside (a search hit, a fork, a reference in a stub) is one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Place {
-    /// The session.
     pub session: SessionId,
     /// The entry.
     pub seq: u64,
@@ -320,6 +321,7 @@ impl std::fmt::Display for Place {
 
 /// A session as it is listed: its header, its keys, and its tally.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Session {
     /// Its stored fields.
     pub header: Header,
@@ -329,7 +331,6 @@ pub struct Session {
     pub keys: Vec<Key>,
     /// Its readable id, fixed when it was created. Sessions of earlier versions have none.
     pub readable_id: Option<String>,
-    /// Its tally.
     pub tally: Tally,
     /// When something last happened in it.
     pub last_activity_at: Timestamp,

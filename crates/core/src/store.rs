@@ -155,10 +155,7 @@ pub enum StoreError {
     },
     /// An invalid cursor for a list.
     #[error("`{cursor}` is not a cursor")]
-    BadCursor {
-        /// The cursor.
-        cursor: String,
-    },
+    BadCursor { cursor: String },
     /// A query that the store cannot use.
     #[error("{what}")]
     BadQuery {
@@ -186,8 +183,8 @@ pub struct Appended {
 
 /// A key to bind.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Bind {
-    /// The key.
     pub key: Key,
     /// Where the caller saw it point. If it points elsewhere by now, nothing happens.
     pub seen: Option<SessionId>,
@@ -208,13 +205,13 @@ pub struct At {
 /// How the lease changes with an append: the first of a turn takes it, the last one releases it,
 /// and neither costs a separate write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum LeaseChange {
     /// It does not change.
     #[default]
     Keep,
     /// It is taken, or renewed for the same holder, as by [`Store::lease`]. No fence is needed.
     Take {
-        /// The holder.
         holder: String,
         /// The maximum duration.
         ttl: Duration,
@@ -284,8 +281,8 @@ impl std::str::FromStr for Cursor {
 
 /// One page of a list, newest activity first.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Page {
-    /// The sessions.
     pub sessions: Vec<Session>,
     /// Where the next page begins, if there is one.
     pub next: Option<Cursor>,
@@ -295,12 +292,12 @@ pub struct Page {
 
 /// Changes to a header. `None` leaves a field unchanged; `Some(None)` empties it.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Change {
     /// A new name.
     pub name: Option<Name>,
     /// Other fields of its profile.
     pub profile: ProfileChange,
-    /// Whether it is archived.
     pub archived: Option<bool>,
     /// Moves it to the trash, or back.
     pub trash: Option<Option<Trash>>,
@@ -375,6 +372,12 @@ impl Change {
 /// see it: [`get`](Store::get) returns it with its `trash`, [`list`](Store::list) with
 /// [`Filter::trashed`] lists it, [`update`](Store::update) restores it, and
 /// [`delete`](Store::delete) removes it.
+///
+/// Every call can fail because of the disk or the network: [`StoreError::Full`],
+/// [`ReadOnly`](StoreError::ReadOnly), [`Busy`](StoreError::Busy),
+/// [`Unreachable`](StoreError::Unreachable), [`Denied`](StoreError::Denied),
+/// [`Slow`](StoreError::Slow), [`Corrupt`](StoreError::Corrupt) or
+/// [`Backend`](StoreError::Backend). An `# Errors` section names what else can be returned.
 pub trait Store: Send + Sync {
     /// Creates a session with its first entries and binds keys to it, atomically.
     ///
@@ -395,24 +398,12 @@ pub trait Store: Send + Sync {
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session>;
 
     /// The session whose name folds to this ([`Name::folded`]).
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>>;
 
     /// The sessions whose id begins with these hexadecimal digits; at most `limit` of them.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>>;
 
     /// Sessions by last activity, newest first. Never reads a log.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn list(
         &self,
         owner: &Owner,
@@ -467,10 +458,6 @@ pub trait Store: Send + Sync {
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>>;
 
     /// The session a key points at.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>>;
 
     /// Binds a key to a session (`None`: unbinds it), if it still points where the caller saw it.
@@ -535,10 +522,6 @@ pub trait Search: Send + Sync {
     /// The entries that match, in the order of [`Rank`](crate::search::Rank). Everything
     /// acknowledged before the call is found, in archived sessions too, but not in the trash.
     /// `offset` skips the hits of earlier pages.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn search(&self, owner: &Owner, query: &Query, offset: usize, limit: usize)
     -> Result<Vec<Hit>>;
 
@@ -547,15 +530,12 @@ pub trait Search: Send + Sync {
     ///
     /// The cost does not depend on the size of the store, so if very many sessions are not up to
     /// date, this is a lower bound.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn index_lag(&self) -> Result<Option<u64>>;
 }
 
 /// A problem found by a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Finding {
     /// The session, if it concerns one.
     pub session: Option<SessionId>,
@@ -563,7 +543,6 @@ pub struct Finding {
     pub seq: Option<u64>,
     /// What is wrong.
     pub what: String,
-    /// Its state.
     pub state: FindingState,
 }
 
@@ -592,26 +571,14 @@ pub trait Upkeep: Send + Sync {
     fn can_write(&self) -> Result<()>;
 
     /// All sessions with their owners, including those that cannot be listed.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>>;
 
     /// Checks the store as a whole: the file, and what belongs to no session.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn check(&self, repair: bool) -> Result<Vec<Finding>>;
 
     /// Checks one session: order, fingerprints, pairs of calls and results, counts, and what lists
     /// show of it. With `repair`, data that can be derived from the entries is rewritten; the
     /// content of an entry is never changed or removed.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors only.
     fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>>;
 }
 

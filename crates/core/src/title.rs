@@ -7,7 +7,7 @@
 use crate::name::Name;
 use crate::session::Session;
 
-/// Characters of a title. A row of a list has room for this beside a folder and an age.
+/// Characters of a title. A row of a list has room for this in addition to a folder and an age.
 const TITLE_CHARS_MAX: usize = 60;
 
 impl Session {

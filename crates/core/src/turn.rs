@@ -22,7 +22,7 @@ pub enum TurnPart<'a> {
     /// The turn was ended while the model still called tools.
     RoundLimit(&'a RoundLimit),
     /// It is not part of any turn.
-    Beside,
+    Outside,
 }
 
 impl<'a> TurnPart<'a> {
@@ -30,14 +30,14 @@ impl<'a> TurnPart<'a> {
     pub fn of(body: &'a Body) -> TurnPart<'a> {
         match body {
             Body::Message(message) => match message.role {
-                Role::System => TurnPart::Beside,
+                Role::System => TurnPart::Outside,
                 Role::Assistant => TurnPart::Reply(message),
                 Role::User | Role::Tool if message.opens_turn() => TurnPart::Question(message),
                 Role::User | Role::Tool => TurnPart::Results(message),
             },
             Body::Finished(finished) => TurnPart::Finished(finished),
             Body::RoundLimit(limit) => TurnPart::RoundLimit(limit),
-            _ => TurnPart::Beside,
+            _ => TurnPart::Outside,
         }
     }
 }

@@ -19,7 +19,7 @@ mod wire;
 
 use dice::Dice;
 
-/// Cases a run tries, unless told otherwise.
+/// Cases per run, unless the environment says otherwise.
 const CASES: u64 = 100_000;
 
 /// Runs `check` on every case, on all cores, and names the case that failed.
@@ -43,7 +43,7 @@ fn for_every_case(check: impl Fn(&mut Dice) + Sync) {
     });
 }
 
-/// The log as it is when the model is asked: with a question at its end.
+/// The log when the model is asked: with a question at its end.
 fn asked(entries: &[Entry]) -> Vec<Entry> {
     let mut entries = entries.to_vec();
     dice::push(&mut entries, Message::user("and now?"));
@@ -156,7 +156,8 @@ fn inside_a_turn_what_was_sent_stays_the_same() {
     for_every_case(|dice| {
         let mut entries = asked(&dice.log());
         // A window that fills in the middle of a turn is a reported exception, and so is a count of
-        // messages that is reached there: no more are sent than were asked for. Here it is not.
+        // messages that is reached there: no more are sent than requested. That is not the case
+        // here.
         let policy = dice.policy();
         let policy = Policy { keep_recent: policy.keep_recent.map(|max| max + 1_000), ..policy };
         let model = Model { window: 1_000_000, reply: 0, ..dice.model("anthropic") };
@@ -286,7 +287,7 @@ fn every_result_that_is_shown_belongs_to_its_call() {
             }
         }
         // The generator writes into every result the call it answers, and into every call its
-        // own input; so each shown pair can be told right from wrong without our own matching.
+        // own input; so each shown pair can be verified without our own matching.
         let mut inputs = std::collections::HashMap::new();
         for message in &context.messages {
             for call in message.calls() {
@@ -314,7 +315,7 @@ fn no_more_messages_than_asked_for_are_kept() {
         let context = build(&log(&entries), &policy, &model);
         let said: Vec<&Message> =
             context.messages.iter().filter(|m| m.role != Role::System).collect();
-        // The question and the last round of a turn stay, however few messages are asked for.
+        // The question and the last round of a turn stay, however few messages are requested.
         let last = said.iter().rposition(|message| message.role == Role::Assistant);
         let least = 1 + last.map_or(0, |last| said.len() - last);
         assert!(said.len() <= least.max(max as usize), "{} > {max}", said.len());

@@ -26,11 +26,11 @@ impl Conversation {
         let sessions = Sessions::new(store, Owner::local(), world.clone());
         let id = sessions.create(&New::default(), None).expect("created").id();
         let mut thread = sessions.thread(id).expect("opened");
-        thread.hold("test", LEASE_MAX).expect("nobody else is there");
+        thread.hold("test", LEASE_MAX).expect("there is no other writer");
         Conversation { world, sessions, thread }
     }
 
-    /// A turn in which the model reads these texts, asked so long after the last.
+    /// A turn in which the model reads these texts, this long after the last one.
     fn turn(&mut self, pause: u64, texts: &[&str]) {
         self.world.advance(Duration::from_secs(pause));
         let (policy, model) = (Policy::chat(), model());

@@ -22,7 +22,7 @@ fn stored(messages: Vec<Message>) -> (Sessions, SessionId, Log) {
     let world = Arc::new(Fixed::default());
     let sessions = Sessions::new(Arc::new(MemoryStore::new(world.clone())), Owner::local(), world);
     let id = sessions.create(&New::default(), None).expect("created").id();
-    // One by one, as a program does that answers calls when they are done.
+    // One by one, like a program that returns results as they finish.
     for message in messages {
         sessions.append(id, vec![message.into()]).expect("appended");
     }
@@ -34,7 +34,7 @@ fn context(log: &Log) -> Context {
     build(log, &Policy::cli(), &Model::new("openai", "m"))
 }
 
-/// The results a model sees, each with the call it is said to answer.
+/// The results a model sees, each with the call it claims to answer.
 fn answers(context: &Context) -> Vec<(String, String)> {
     let results = context.messages.iter().flat_map(Message::results);
     results.map(|result| (result.tool_use_id.clone(), result.text())).collect()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rethread_core::audit::Audit;
 use rethread_core::context::{Context, CutEffect, CutReason, Model, Policy, build, explain};
 use rethread_core::entry::{Thinned, Thinning};
-use rethread_core::shown::{Allowances, ToolKind, alone};
+use rethread_core::shown::{Allowances, ToolKind, decide_alone};
 use rethread_core::{
     Block, Body, Fixed, Item, Log, MemoryStore, Message, New, Owner, Raw, Role, SessionId,
     Sessions, Thread,
@@ -32,7 +32,7 @@ impl Store {
 
     fn held(&self) -> Thread {
         let mut thread = self.sessions.thread(self.id).expect("opened");
-        thread.hold("test", Duration::from_secs(60)).expect("nobody else is there");
+        thread.hold("test", Duration::from_secs(60)).expect("there is no other writer");
         thread
     }
 
@@ -51,12 +51,12 @@ fn model() -> Model {
     Model::new("openai", "m")
 }
 
-/// A file of so many lines, each with a name of its own.
+/// A file with this many lines, each with a different name.
 fn file(name: &str, lines: std::ops::Range<u32>) -> String {
     lines.map(|n| format!("    let {name}_{n} = compute_the_value_of({n});\n")).collect()
 }
 
-/// Asks, and lets the model read these texts in one turn each.
+/// Asks a question for each of these texts, which the model reads in that turn.
 fn turn(thread: &mut Thread, question: &str, results: &[String]) {
     let policy = Policy::chat();
     thread.append(Message::user(question)).expect("asked");
@@ -103,7 +103,7 @@ fn what_depends_on_earlier_results_is_decided_by_the_holder_of_the_lease_alone()
     let texts = results(&context);
     assert_eq!(texts[0], read.trim_end());
     assert_eq!(texts[1], "[lines 1-20 as in result 2 above]");
-    assert_eq!(texts[2], read.trim_end(), "what nobody decided about is shown by itself");
+    assert_eq!(texts[2], read.trim_end(), "a result without a decision is shown on its own");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_reference_is_only_where_the_result_it_names_is_shown() {
     }
 }
 
-/// One long turn in a window that is full: what it read first is not in view any more.
+/// One long turn in a full window: what it read first is no longer in the context.
 #[test]
 fn what_is_read_again_is_shown_where_the_first_time_is_out_of_view() {
     let store = Store::new();
@@ -140,7 +140,7 @@ fn what_is_read_again_is_shown_where_the_first_time_is_out_of_view() {
     thread.append(Message::user("work through these")).expect("asked");
     let mut calls = vec![("read_file", read.clone())];
     calls.extend((0..9).map(|n| ("read_file", file(&format!("pad{n}"), 0..100))));
-    // Again, then as a model does that was not shown it, and lines of it beside others.
+    // Again, then with `recall`, and some of its lines next to others.
     calls.extend([("read_file", read.clone()), ("recall", read.clone())]);
     calls.push(("read_file", file("beta", 0..40) + &file("alpha", 20..60)));
     let (mut first_is_gone, mut sent): (_, Option<Arc<Context>>) = (false, None);
@@ -181,13 +181,13 @@ fn every_line_that_is_shown_is_a_line_of_the_original() {
     ] {
         let text = file("beta", 0..lines);
         let originals: HashSet<&str> = text.lines().collect();
-        let shown = alone(&text, kind);
+        let shown = decide_alone(&text, kind);
         let excerpt = rethread_core::shown::excerpt(
             &text,
             kind,
             Some(&shown),
             &Allowances::default(),
-            rethread_core::shown::Form::Full,
+            rethread_core::shown::ResultForm::Full,
             "7",
             |_| true,
         );
@@ -204,8 +204,8 @@ fn lines_with_names_that_nothing_else_shows_are_kept() {
     let mut text = "the same words again and again\n".repeat(600);
     text.push_str("panicked at src/queue.rs:88 in drain_group\n");
     text.push_str(&"and more of the same words\n".repeat(50));
-    let shown = alone(&text, ToolKind::Read);
-    let form = rethread_core::shown::Form::Full;
+    let shown = decide_alone(&text, ToolKind::Read);
+    let form = rethread_core::shown::ResultForm::Full;
     let allowances = Allowances::default();
     let excerpt = rethread_core::shown::excerpt(
         &text,
@@ -243,7 +243,7 @@ fn results_are_thinned_when_the_cache_is_cold_and_the_log_says_so() {
     let cold =
         |change: &CutEffect| matches!(change, CutEffect::Trimmed { why: CutReason::Cold, .. });
     assert!(after.cuts.iter().any(|cut| cold(&cut.change)), "{}", explain(&after));
-    // From another process it is the same, byte for byte.
+    // Another process builds the same context, byte for byte.
     let again = store.sessions.context(store.id, &policy, &model()).expect("built");
     assert_eq!(again.hash(), after.hash());
     store.world.advance(Duration::from_secs(301));
@@ -299,7 +299,7 @@ fn doctor_makes_again_what_was_decided_and_says_where_it_cannot() {
     let store = Store::new();
     let mut thread = store.held();
     turn(&mut thread, "one", &[file("alpha", 0..50), file("alpha", 20..120)]);
-    // So much that the first turn is out of reach, and is not referred to any more.
+    // So much that the first turn is out of reach, and is no longer referred to.
     for n in 0..150 {
         turn(&mut thread, &format!("question {n} about item_{n}"), &[]);
     }
@@ -309,7 +309,7 @@ fn doctor_makes_again_what_was_decided_and_says_where_it_cannot() {
         thread.thinning(&Policy::chat(), thread.last_at(), Duration::from_secs(300)).expect("cold");
     thread.note(Body::Thinned(thinned)).expect("noted");
     drop(thread);
-    // Another process continues, and knows only the end of the log.
+    // Another process continues, and has read only the end of the log.
     let mut thread = store.held();
     turn(&mut thread, "three", &[file("beta", 0..300), file("beta", 0..50)]);
     assert_eq!(store.findings(), [] as [&str; 0]);
@@ -365,7 +365,7 @@ fn the_next_holder_of_the_lease_decides_about_what_nobody_decided_about() {
     assert_eq!(before.messages[..3], after.messages[..3], "only what was decided about changes");
     assert_eq!(thread.undecided(&policy).expect("read"), None, "it is decided once");
 
-    // What comes next refers to what is shown, and another process gives the same bytes.
+    // Later results refer to what is shown, and another process builds the same bytes.
     let call = Block::tool_use("c", "read_file", Raw::of(&json!({"path": "a.rs"})));
     thread.append(Message::new(Role::Assistant, vec![call])).expect("replied");
     thread.append(Message::tool_result("c", &read)).expect("answered");
@@ -401,7 +401,7 @@ fn results_that_come_before_the_first_context_are_decided_about_too() {
     let call = Block::tool_use("theirs", "read_file", Raw::of(&json!({"path": "a.rs"})));
     thread.append(Message::new(Role::Assistant, vec![call])).expect("replied");
     thread.release("test").expect("released");
-    // The turn waited for this result; another process takes it up.
+    // The turn waited for this result; another process continues it.
     let mut thread = store.held();
     thread.show_by(&Policy::chat());
     thread.append(Message::tool_result("theirs", &read)).expect("answered");

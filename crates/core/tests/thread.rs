@@ -1,4 +1,4 @@
-//! What someone who keeps a thread in hand can count on.
+//! What the owner of an open thread can rely on.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ mod wire;
 
 const WINDOWS: [u64; 7] = [8_000, 12_000, 16_000, 32_000, 64_000, 128_000, 200_000];
 
-/// Numbers that look random, each from the one before.
+/// Pseudo-random numbers, each derived from the one before.
 struct Numbers(u64);
 
 impl Numbers {
@@ -39,7 +39,7 @@ fn sessions() -> Sessions {
 fn held(sessions: &Sessions) -> (SessionId, Thread) {
     let id = sessions.create(&New::default(), None).expect("created").id();
     let mut thread = sessions.thread(id).expect("opened");
-    thread.hold("test", Duration::from_secs(3_600)).expect("nobody else is there");
+    thread.hold("test", Duration::from_secs(3_600)).expect("there is no other writer");
     (id, thread)
 }
 
@@ -79,7 +79,7 @@ fn counted(context: &Context) -> u64 {
     texts.map(|text| u64::from(tokens::count(&text))).sum()
 }
 
-/// What the last call of a turn that goes on brought is in view, or said to be above.
+/// The result of the last call of a running turn is in the context, or referred to.
 fn check_last_result(context: &Context) {
     let last = context.messages.last().into_iter().flat_map(Message::results).last();
     let Some(text) = last.map(|result| result.text()) else { return };
@@ -148,7 +148,7 @@ fn every_context_fits_its_window_and_is_accepted() {
                             assert!(broken.is_empty(), "{name}, {window}: {broken:#?}");
                         }
                     }
-                    // Read from its end, as far back as it takes.
+                    // Read from its end, as far back as necessary.
                     let log = Log::new(all.clone()).expect("no gaps");
                     let read = sessions.context(id, &policy, &model).expect("built");
                     assert_eq!(

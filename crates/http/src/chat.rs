@@ -4,7 +4,7 @@
 //! returned, and ignored on input: a plugin that lost it loses nothing.
 
 use axum::response::Response;
-use rethread_agent::{Event, Pace, Target, TurnAnswer, TurnOptions};
+use rethread_agent::{Event, Target, TurnAnswer, TurnMode, TurnOptions};
 use rethread_core::context::Policy;
 use rethread_core::{Block, Key, Message, Role, SessionId};
 use serde::{Deserialize, Serialize};
@@ -127,5 +127,5 @@ impl ChatRequest {
 
 /// A question of an editor: answered by the session's own agent, with the policy `editor`.
 fn as_editor() -> TurnOptions {
-    TurnOptions { policy: Some(Policy::editor()), pace: Pace::Editor, ..TurnOptions::default() }
+    TurnOptions { policy: Some(Policy::editor()), mode: TurnMode::Editor, ..TurnOptions::default() }
 }

@@ -28,14 +28,14 @@ pub(crate) const METRICS_PATHS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 static DOCUMENT: LazyLock<String> = LazyLock::new(crate::routes::openapi);
 
 /// Report that the server is running
-#[utoipa::path(get, path = "/healthz", tag = "house",
+#[utoipa::path(get, path = "/healthz", tag = "operations",
     responses((status = 200, description = "Running", body = shapes::Status)))]
 pub(crate) async fn healthz(_: Caller) -> Response {
     axum::Json(json!({ "status": "ok" })).into_response()
 }
 
 /// Report whether the store can be read and written
-#[utoipa::path(get, path = "/readyz", tag = "house",
+#[utoipa::path(get, path = "/readyz", tag = "operations",
     responses((status = 200, description = "Ready", body = shapes::Status)))]
 pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
     if caller.state.closing.is_cancelled() {
@@ -56,7 +56,7 @@ pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
 }
 
 /// Return metrics for Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "house",
+#[utoipa::path(get, path = "/metrics", tag = "operations",
     responses((status = 200, description = "Counters", body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(caller: Caller) -> Result<Response, Problem> {
     // They are totals of all owners, so not every owner may see them.
@@ -74,28 +74,28 @@ pub(crate) async fn metrics(caller: Caller) -> Result<Response, Problem> {
 }
 
 /// Show this document
-#[utoipa::path(get, path = "/openapi.json", tag = "house",
+#[utoipa::path(get, path = "/openapi.json", tag = "operations",
     responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
 pub(crate) async fn openapi() -> Response {
     ([("content-type", "application/json")], DOCUMENT.as_str()).into_response()
 }
 
 /// Show this document as a web page
-#[utoipa::path(get, path = "/docs", tag = "house",
+#[utoipa::path(get, path = "/docs", tag = "operations",
     responses((status = 200, description = "A page that needs no network", body = String, content_type = "text/html")))]
 pub(crate) async fn docs() -> Response {
     page("text/html; charset=utf-8", include_str!("docs/page.html"))
 }
 
 /// The script of the page at /docs
-#[utoipa::path(get, path = "/docs/page.js", tag = "house",
+#[utoipa::path(get, path = "/docs/page.js", tag = "operations",
     responses((status = 200, description = "A script", body = String, content_type = "text/javascript")))]
 pub(crate) async fn docs_script() -> Response {
     page("text/javascript; charset=utf-8", include_str!("docs/page.js"))
 }
 
 /// The style of the page at /docs
-#[utoipa::path(get, path = "/docs/page.css", tag = "house",
+#[utoipa::path(get, path = "/docs/page.css", tag = "operations",
     responses((status = 200, description = "A style", body = String, content_type = "text/css")))]
 pub(crate) async fn docs_style() -> Response {
     page("text/css; charset=utf-8", include_str!("docs/page.css"))

@@ -55,7 +55,7 @@ fn explained(bytes: &[u8]) -> Option<Vec<u8>> {
         b"14" | b"31" => Problem::head_too_large(format!(
             "a request has at most {HEADERS_MAX} headers and {HEAD_BYTES_MAX} bytes of them"
         )),
-        _ => Problem::bad_request("this cannot be read as a request of HTTP/1.1"),
+        _ => Problem::bad_request("this is not a valid HTTP/1.1 request"),
     };
     Some(problem.alone())
 }

@@ -21,8 +21,8 @@ use crate::state::ServerState;
 use crate::tokens::{AccessTokenError, AccessTokens, TokenCache};
 
 /// Everything the HTTP server needs.
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct ServerSettings {
-    /// The store.
     pub store: Arc<dyn Backend>,
     /// Where time and ids come from.
     pub world: Arc<dyn World>,

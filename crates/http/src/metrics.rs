@@ -187,7 +187,7 @@ impl Metrics {
         page.line(name, "", now.bytes);
         if let Some(behind) = now.behind {
             let name = "rethread_search_lag_entries";
-            page.head(name, "gauge", "Entries that search has not indexed yet, at least.");
+            page.head(name, "gauge", "Entries not yet in the search index (a lower bound).");
             page.line(name, "", behind);
         }
         page.0
@@ -220,7 +220,7 @@ impl Metrics {
         for (name, help, counter) in [
             (
                 "rethread_cold_starts_total",
-                "Turns that found the provider's cache ended.",
+                "Turns whose provider cache had expired.",
                 &self.cold_starts,
             ),
             (

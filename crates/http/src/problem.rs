@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use rethread_agent::host::Refusal;
 use rethread_agent::provider::Failure;
-use rethread_agent::{NoRoom, TurnError, WriteError};
+use rethread_agent::{BudgetExceeded, TurnError, WriteError};
 use rethread_core::name::NameError;
 use rethread_core::world::rfc3339;
 use rethread_core::{StoreError, sessions};
@@ -334,17 +334,17 @@ impl From<Refusal> for Problem {
             Refusal::HostFull { .. } | Refusal::Stopped => Problem::busy(said),
             Refusal::OwnerFull { .. } => Problem::too_many_turns(said),
             Refusal::QueueFull { .. } => Problem::too_many_waiting(said),
-            Refusal::Bytes(no_room) => no_room.into(),
+            Refusal::Bytes(exceeded) => exceeded.into(),
             Refusal::Abandoned => Problem::broken(said),
         }
     }
 }
 
-impl From<NoRoom> for Problem {
-    fn from(no_room: NoRoom) -> Problem {
-        match no_room {
-            NoRoom::Owner { .. } => Problem::too_many_bytes(no_room.to_string()),
-            NoRoom::Total { .. } => Problem::busy(no_room.to_string()),
+impl From<BudgetExceeded> for Problem {
+    fn from(exceeded: BudgetExceeded) -> Problem {
+        match exceeded {
+            BudgetExceeded::Owner { .. } => Problem::too_many_bytes(exceeded.to_string()),
+            BudgetExceeded::Total { .. } => Problem::busy(exceeded.to_string()),
         }
     }
 }

@@ -9,7 +9,9 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::state::ServerState;
-use crate::v1::{context, entries, events, keys, lineage, search, sessions, stats, trash, turns};
+use crate::v1::{
+    agents, context, entries, events, export, keys, lineage, search, sessions, stats, trash, turns,
+};
 use crate::{admission, chat, health, openapi_document};
 
 /// Every route with its description.
@@ -38,10 +40,10 @@ fn described() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(lineage::fork))
         .routes(routes!(lineage::undo))
         .routes(routes!(lineage::clear))
-        .routes(routes!(lineage::export))
+        .routes(routes!(export::export))
         .routes(routes!(keys::resolve, keys::bind, keys::unbind))
         .routes(routes!(search::search))
-        .routes(routes!(search::agents))
+        .routes(routes!(agents::agents))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics))

@@ -97,7 +97,7 @@ mod tests {
         let account = quotas.account(&Owner::local());
         let right = quotas.stream(&account).expect("the first");
         let (mut sender, response) = channel(quotas.bytes.clone(), Owner::local(), right);
-        // Nobody reads. None of these waits.
+        // There is no reader, and none of these calls blocks.
         for number in 0..=BEHIND_MAX {
             assert!(sender.queue.is_some(), "{number} fits");
             sender.send(&number);

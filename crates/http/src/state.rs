@@ -114,7 +114,7 @@ impl Caller {
         let most = self.state.limits.room_time;
         let taken = tokio::time::timeout(most, answers.take(owner, bytes)).await;
         taken.map_err(|_| match answers.try_take(owner, bytes) {
-            Err(no_room) => no_room.into(),
+            Err(exceeded) => exceeded.into(),
             Ok(_) => Problem::busy("not enough memory for the response"),
         })
     }

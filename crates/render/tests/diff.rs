@@ -1,4 +1,4 @@
-//! What a person sees of a change before saying yes to it.
+//! How a change is shown before the user agrees to it.
 
 mod checks;
 

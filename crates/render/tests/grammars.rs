@@ -1,5 +1,5 @@
-//! The grammars are loaded late. The only test of its program: in another one's company they may have
-//! been loaded by someone else.
+//! The grammars are loaded lazily. This is the only test of its binary: another one may have
+//! loaded them already.
 
 use rethread_render::terminal::{Colour, Style, render};
 use rethread_render::{Document, grammars_are_loaded};

@@ -1,4 +1,4 @@
-//! Text written against the renderer: it stays text, and it costs no more than other text.
+//! Text written to attack the renderer: it stays text, and is no slower than other text.
 
 mod checks;
 mod random;

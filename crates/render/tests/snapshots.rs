@@ -1,4 +1,4 @@
-//! The sample, whole, as a person sees it: at 40, 80 and 200 columns, plain, in colour and as HTML.
+//! The whole sample as users see it: at 40, 80 and 200 columns, plain, in colour and as HTML.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p rethread-render --test snapshots` writes the files again; read
 //! the difference before you keep it.

@@ -1,5 +1,5 @@
-//! However a text is cut, and however often the window changes, nothing is lost and nothing is shown
-//! twice.
+//! However a text is split, and however often the window is resized, nothing is lost and nothing is
+//! shown twice.
 
 mod checks;
 mod random;

@@ -167,9 +167,9 @@ impl Stored {
 
     fn plain(&self) -> Result<Cow<'_, [u8]>, String> {
         let Some(size) = self.size else { return Ok(Cow::Borrowed(&self.body)) };
-        let size = usize::try_from(size).map_err(|_| "its size makes no sense".to_owned())?;
+        let size = usize::try_from(size).map_err(|_| "its size is not valid".to_owned())?;
         if size > rethread_core::limits::MESSAGE_BYTES_MAX * 4 {
-            return Err("its size makes no sense".into());
+            return Err("its size is not valid".into());
         }
         let plain = compress::decompress(&self.body, size).map_err(|e| e.to_string())?;
         match plain.len() == size {

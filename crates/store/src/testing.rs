@@ -330,7 +330,7 @@ pub fn as_nobody(program: &Path) -> Command {
     match user() {
         None => Command::new(program),
         Some(user) => {
-            let group = Command::new("id").args(["-gn", user]).output().expect("id tells groups");
+            let group = Command::new("id").args(["-gn", user]).output().expect("id prints groups");
             let group = String::from_utf8_lossy(&group.stdout).trim().to_owned();
             let mut command = Command::new("setpriv");
             command.args(["--reuid", user, "--regid", &group, "--clear-groups"]);

@@ -139,30 +139,30 @@ impl StoreUrl {
     /// [`ConnectError::Store`] if it is not a store, is newer than this program, or cannot be
     /// reached.
     pub fn open(&self, world: Arc<dyn World>) -> Result<Arc<dyn Backend>, ConnectError> {
-        self.open_telling(world, None)
+        self.open_with_progress(world, None)
     }
 
-    /// The same; `tell` receives progress lines if it takes longer than a second.
+    /// The same; `progress` receives progress lines if it takes longer than a second.
     ///
     /// # Errors
     ///
     /// As [`open`](StoreUrl::open).
-    pub fn open_telling(
+    pub fn open_with_progress(
         &self,
         world: Arc<dyn World>,
-        tell: Option<&ProgressSink>,
+        progress: Option<&ProgressSink>,
     ) -> Result<Arc<dyn Backend>, ConnectError> {
         Ok(match &self.0 {
             Place::Sqlite(path) if path.is_dir() => {
                 return Err(ConnectError::Directory { path: path.clone() });
             }
-            Place::Sqlite(path) => Arc::new(SqliteStore::open_telling(path, world, tell)?),
+            Place::Sqlite(path) => Arc::new(SqliteStore::open_telling(path, world, progress)?),
             Place::Files(path, said, limit) => {
                 let sessions = said.unwrap_or(limit.sessions);
                 let limit = FilesLimit { sessions, ..*limit };
-                Arc::new(FilesStore::open_telling(path, limit, world, tell)?)
+                Arc::new(FilesStore::open_telling(path, limit, world, progress)?)
             }
-            Place::Postgres(url) => Arc::new(PostgresStore::open_telling(url, tell)?),
+            Place::Postgres(url) => Arc::new(PostgresStore::open_with_progress(url, progress)?),
         })
     }
 
@@ -174,8 +174,8 @@ impl StoreUrl {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Newer`] if a newer version wrote it, [`StoreError::Busy`] if another process is
-    /// writing the session files, otherwise I/O errors.
+    /// [`StoreError::Newer`] if a newer version wrote it, [`StoreError::Busy`] if another process
+    /// is writing the session files, otherwise I/O errors.
     pub fn set_damaged_aside(
         &self,
         world: Arc<dyn World>,

@@ -1,5 +1,5 @@
-//! Entries that were changed on disk: none is read as if nothing had happened, and one of them does
-//! not take its session along.
+//! Entries that were changed on disk: none is read as if it were intact, and one of them does
+//! not make the rest of its session unreadable.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn call() -> Message {
     Message::new(Role::Assistant, vec![Block::text("let me look"), call])
 }
 
-/// Everything that is said; each can be told from the others.
+/// The texts of the messages, all different.
 fn said() -> Vec<Message> {
     vec![
         Message::system("be brief"),
@@ -57,7 +57,7 @@ fn shown(context: &Context) -> String {
     context.messages.iter().map(text).collect()
 }
 
-/// The entries a context goes without because they are damaged.
+/// The entries that are left out of a context because they are damaged.
 fn left_out(context: &Context) -> Vec<u64> {
     context.cuts.iter().filter(|cut| cut.by == Step::DAMAGE).map(|cut| cut.seq).collect()
 }
@@ -70,7 +70,7 @@ fn damaged(url: &str) -> Vec<Finding> {
     findings.into_iter().filter(bad).collect()
 }
 
-/// Checks what is left of a session in which one entry is damaged.
+/// Checks what remains of a session with one damaged entry.
 fn the_rest_is_usable(url: &str, id: SessionId, seq: u64) {
     let sessions = open(url, &Owner::local());
     let read = sessions.read(id, 0..99);
@@ -171,7 +171,7 @@ fn a_context_goes_around_damage_far_from_the_end_too() {
         assert_eq!(text.contains(&format!("q{n}.")), n != 5 && n != 399, "q{n}");
         assert_eq!(text.contains(&format!("a{n}.")), n != 198, "a{n}");
     }
-    // A small window needs the end of the log alone, and tells of what it needed.
+    // A small window needs only the end of the log, and reports only the damage it needed to read.
     let small = Model { window: 600, reply: 0, ..Model::new("openai", "m") };
     let context = sessions.context(id, &Policy::cli(), &small).expect("a context");
     assert_eq!(left_out(&context), [0, 801], "{:?}", context.cuts);
@@ -246,7 +246,7 @@ fn a_row_that_was_changed_is_not_read_as_if_nothing_had_happened() {
         assert!(told, "{sql}: {read:?}");
         assert!(!damaged(&url).is_empty(), "{sql}");
     }
-    // One that was read to its end knows that something is missing there too.
+    // A missing row is noticed, too.
     let path = copy_of(&whole, "copy.db");
     let gap = "DELETE FROM entries WHERE session = 1 AND seq = 3";
     Connection::open(&path).expect("the file").execute(gap, []).expect(gap);

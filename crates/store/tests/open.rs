@@ -1,4 +1,4 @@
-//! Opening one file from many sides.
+//! Opening one file several times.
 
 use std::sync::{Arc, Barrier};
 
@@ -29,8 +29,8 @@ fn many_may_open_a_new_file_at_once() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-/// Closing any descriptor of a file ends all POSIX locks the process holds on it. A program that opens
-/// the database file besides SQLite takes SQLite's locks away.
+/// Closing any descriptor of a file ends all POSIX locks the process holds on it. A program that
+/// opens the database file besides SQLite takes SQLite's locks away.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_second_store_in_the_process_leaves_the_locks_of_the_first() {

@@ -1,6 +1,6 @@
 //! Who may use the bot, and which owner's sessions they use.
 //!
-//! Only people on the list can use the bot. A private chat belongs to its person, a group to
+//! Only users on the list can use the bot. A private chat belongs to its person, a group to
 //! itself; the owner never depends on the content of a message.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -13,7 +13,7 @@ use crate::update::{Chat, IncomingUpdate};
 
 /// Who may use the bot.
 #[derive(Clone, Debug, Default)]
-pub struct People {
+pub struct AllowList {
     /// Their Telegram user ids.
     pub allowed: BTreeSet<u64>,
     /// The owner whose sessions a person uses in their private chat, if it is not their own.
@@ -27,7 +27,7 @@ pub(crate) struct ChatOwner {
     pub(crate) key: Key,
 }
 
-impl People {
+impl AllowList {
     /// The owner and key of a chat, if the sender is allowed. `home` is the chat whose sessions it
     /// has: itself, or for a supergroup the group it was.
     pub(crate) fn place(&self, incoming: &IncomingUpdate, home: i64) -> Option<ChatOwner> {
@@ -83,21 +83,25 @@ mod tests {
 
     #[test]
     fn nobody_is_let_in_who_is_not_on_the_list() {
-        assert_eq!(People::default().place(&said(7, 7), 7), None);
-        let people = People { allowed: [7].into(), ..People::default() };
-        assert_eq!(people.place(&said(8, 8), 8), None);
-        assert_eq!(people.place(&said(8, -100), -100), None, "nor in a group others are let in to");
-        let place = people.place(&said(7, 7), 7).expect("let in");
+        assert_eq!(AllowList::default().place(&said(7, 7), 7), None);
+        let allow_list = AllowList { allowed: [7].into(), ..AllowList::default() };
+        assert_eq!(allow_list.place(&said(8, 8), 8), None);
+        assert_eq!(
+            allow_list.place(&said(8, -100), -100),
+            None,
+            "nor in a group others are let in to"
+        );
+        let place = allow_list.place(&said(7, 7), 7).expect("let in");
         assert_eq!((place.owner.as_str(), place.key.as_str()), ("telegram:7", "telegram:7"));
     }
 
     #[test]
     fn a_person_may_be_another_owner_in_their_own_chat_and_nowhere_else() {
         let owners = [(7, Owner::local())].into();
-        let people = People { allowed: [7].into(), owners };
-        let place = people.place(&said(7, 7), 7).expect("let in");
+        let allow_list = AllowList { allowed: [7].into(), owners };
+        let place = allow_list.place(&said(7, 7), 7).expect("let in");
         assert_eq!((place.owner.as_str(), place.key.as_str()), ("local", "telegram:7"));
-        let place = people.place(&said(7, -100), -100).expect("let in");
+        let place = allow_list.place(&said(7, -100), -100).expect("let in");
         assert_eq!((place.owner.as_str(), place.key.as_str()), ("telegram:-100", "telegram:-100"));
     }
 

@@ -17,7 +17,6 @@ use crate::update::SentFile;
 pub(crate) enum Taken {
     /// It is stored with the session, and these are the blocks of its message.
     Stored {
-        /// What it is.
         blocks: Vec<Block>,
         /// Why the model is not sent it.
         unseen: Option<Rich>,

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::allow_list::{ChatOwner, Offered, People, Strangers};
+use crate::allow_list::{AllowList, ChatOwner, Offered, Strangers};
 use crate::api::{Api, ApiError};
 use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::Inbox;
@@ -29,13 +29,13 @@ use crate::wire::{BotCommand, SetMyCommands, Update};
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The settings of the bot.
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct BotSettings {
     /// The URL of the Bot API.
     pub url: String,
-    /// The bot token.
     pub token: BotToken,
     /// Who may use it.
-    pub people: People,
+    pub allow_list: AllowList,
     /// The host that runs its turns.
     pub host: Host,
     /// Receives error messages.
@@ -44,6 +44,7 @@ pub struct BotSettings {
 
 /// Why the bot cannot start, or had to stop.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum BotError {
     /// Telegram does not know the bot, or the URL is invalid.
     #[error(transparent)]
@@ -53,10 +54,7 @@ pub enum BotError {
     Sessions(#[from] sessions::Error),
     /// Another process runs this bot.
     #[error("another process is running this bot ({holder})")]
-    Held {
-        /// Who.
-        holder: String,
-    },
+    Held { holder: String },
     /// It was stopped before it was ready.
     #[error("stopped before Telegram was reached")]
     Stopped,
@@ -73,7 +71,7 @@ pub(crate) struct BotState {
     pub(crate) post: Post,
     pub(crate) inbox: Inbox,
     pub(crate) me: Me,
-    pub(crate) people: People,
+    pub(crate) allow_list: AllowList,
     pub(crate) strangers: Strangers,
     pub(crate) host: Host,
     /// The agents whose model is available.
@@ -101,7 +99,7 @@ impl BotSettings {
     ///
     /// [`BotError`].
     pub async fn open(self, stop: &CancellationToken) -> Result<Bot, BotError> {
-        let BotSettings { url, token, people, host, warn } = self;
+        let BotSettings { url, token, allow_list, host, warn } = self;
         let api = Arc::new(Api::new(&url, token)?);
         let me = who_am_i(&api, &warn, stop).await?;
         let inbox = match Inbox::open(&host, me.id, stop).await {
@@ -116,7 +114,7 @@ impl BotSettings {
             api,
             inbox,
             me,
-            people,
+            allow_list,
             strangers: Strangers::default(),
             agents: host
                 .agents()
@@ -253,7 +251,7 @@ impl BotState {
 
     /// The owner and key of a chat, if the sender is allowed.
     pub(crate) fn place(&self, incoming: &IncomingUpdate) -> Option<ChatOwner> {
-        self.people.place(incoming, self.inbox.home(incoming.chat.id))
+        self.allow_list.place(incoming, self.inbox.home(incoming.chat.id))
     }
 
     /// Answers a stranger, once, in one line. Nothing is stored, now or later.

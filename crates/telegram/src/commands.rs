@@ -497,7 +497,7 @@ impl UpdateHandler {
         };
         tokio::select! {
             done = work => done,
-            () = typing => unreachable!("it goes on for ever"),
+            () = typing => unreachable!("typing never ends"),
         }
     }
 }

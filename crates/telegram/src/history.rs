@@ -53,7 +53,7 @@ fn page(
     let mut said: Vec<Rich> = Vec::new();
     let mut units = 0;
     let mut earlier = None;
-    for entry in sessions.entries(id, begins..end).around_damage().rev() {
+    for entry in sessions.entries(id, begins..end).skip_damaged().rev() {
         let entry = entry?;
         let Some(text) = shown(&entry) else { continue };
         units += text.units() + 2;

@@ -527,7 +527,7 @@ mod tests {
         inbox.add_updates(vec![said(1_000)]).await.expect("noted");
         let mine = host.handle(Owner::new(INBOX_OWNER).expect("valid")).sessions().clone();
         let logs = mine.list(&Filter::default(), None, 100).expect("listed").sessions;
-        assert_eq!(logs.len(), 1, "one log, however often it was begun anew");
+        assert_eq!(logs.len(), 1, "one log, however often it was restarted");
         assert!(logs[0].tally.entries <= INBOX_IDLE_ENTRIES_MAX + 2, "{}", logs[0].tally.entries);
         inbox.rotate().await.expect("begun");
         let log = mine.list(&Filter::default(), None, 100).expect("listed").sessions.remove(0);

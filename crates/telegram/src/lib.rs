@@ -32,7 +32,7 @@ mod token;
 mod update;
 mod wire;
 
-pub use allow_list::People;
+pub use allow_list::AllowList;
 pub use api::{ApiError, DEFAULT_URL};
 pub use bot::{Bot, BotError, BotSettings, Warn};
 pub use inbox::INBOX_OWNER;

@@ -449,6 +449,6 @@ mod tests {
         let draft = writing.draft().parts().remove(0);
         assert_eq!(draft.plain, "Let me look at all of it first.\n\n🔎 grep …");
         writing.follow(Event::Text("Found".into()));
-        assert_eq!(writing.draft().parts().remove(0).plain, "Found", "the next round begins anew");
+        assert_eq!(writing.draft().parts().remove(0).plain, "Found", "the next round starts again");
     }
 }

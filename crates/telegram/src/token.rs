@@ -26,11 +26,7 @@ pub enum BotTokenError {
     Unreadable { path: PathBuf, what: String },
     /// Others can read its file.
     #[error("{} can be read by others (mode {mode:03o})", .path.display())]
-    Open {
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
+    Open { path: PathBuf, mode: u32 },
 }
 
 impl BotToken {

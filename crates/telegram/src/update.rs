@@ -50,7 +50,6 @@ pub(crate) enum UpdateKind {
     Sent {
         /// The caption; may be empty.
         text: String,
-        /// The file.
         file: SentFile,
     },
     /// A button was pressed.
@@ -74,7 +73,6 @@ pub(crate) enum UpdateKind {
 /// A file stored by Telegram.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SentFile {
-    /// Its id.
     pub(crate) id: String,
     /// Its name; photos have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_person_everything_is_meant() {
+    fn in_a_private_chat_everything_is_for_the_bot() {
         let chat = json!({"id": 7, "type": "private", "first_name": "Ada"});
         let said = incoming(json!({"chat": chat, "text": " hello "})).expect("meant");
         assert_eq!(said.what, UpdateKind::Said("hello".into()));
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_group_only_what_names_the_bot_is_meant() {
+    fn in_a_group_only_what_names_the_bot_is_for_it() {
         let mention =
             |offset, length| json!([{"type": "mention", "offset": offset, "length": length}]);
         assert_eq!(group("hello", json!([])), None);
@@ -295,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_group_a_command_is_meant_when_it_names_the_bot() {
+    fn in_a_group_a_command_is_for_the_bot_if_it_names_it() {
         let command = |length| json!([{"type": "bot_command", "offset": 0, "length": length}]);
         assert_eq!(group("/new", command(4)), None);
         assert_eq!(group("/new@other", command(10)), None);
@@ -303,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_to_the_bot_is_meant() {
+    fn a_reply_to_the_bot_is_for_it() {
         let reply = |id: u64| {
             json!({"chat": {"id": -1, "type": "group"}, "text": "and?", "reply_to_message": {
                 "message_id": 1, "date": 1, "chat": {"id": -1, "type": "group"},

@@ -56,10 +56,9 @@ pub struct ImportReceipt {
 
 /// A session that was imported.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Imported {
-    /// Its id.
     pub id: SessionId,
-    /// Its owner.
     pub owner: Owner,
     /// Its name, if the source gives one.
     pub name: Option<String>,

@@ -148,7 +148,7 @@ mod tests {
         let usage = |output| Some(Usage { output, ..Usage::default() });
         let old = [Message { usage: usage(3), ..reply(&[Block::text("a")]) }];
         let new = Message { usage: usage(10), ..reply(&[Block::text("ab")]) };
-        let Rest::More(more) = rest(&old, &new) else { panic!("it goes on") };
+        let Rest::More(more) = rest(&old, &new) else { panic!("it was extended") };
         assert_eq!(more.usage, usage(7));
     }
 

@@ -53,8 +53,8 @@ pub enum AgentSource {
 
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Agent {
-    /// Its name.
     pub name: String,
     /// Its purpose, in one line.
     pub description: String,

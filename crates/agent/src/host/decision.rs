@@ -10,7 +10,7 @@ use rethread_core::{Session, SessionId};
 use super::Handle;
 use crate::agents::NotFound;
 use crate::blocking::blocking;
-use crate::byte_budget::NoRoom;
+use crate::byte_budget::BudgetExceeded;
 use crate::runner::{Instructions, Runner, TurnError};
 use crate::turn::TurnOptions;
 
@@ -28,8 +28,8 @@ pub enum Decision {
 /// A session was answered by an agent from a different file than the one that would answer now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the session was answered by {theirs}; here, {ours} would answer")]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct AgentChanged {
-    /// The session.
     pub session: SessionId,
     /// The previous file.
     pub theirs: String,
@@ -66,7 +66,7 @@ pub enum Refusal {
     OwnerFull { most: usize },
     /// The questions of running and queued turns use too much memory.
     #[error("the running and queued questions are too large together: {0}")]
-    Bytes(#[from] NoRoom),
+    Bytes(#[from] BudgetExceeded),
     /// Too many turns are queued for this session.
     #[error("{most} turns are already queued for this session")]
     QueueFull { most: usize },

@@ -2,9 +2,9 @@
 //! settings): they are used only after the user has trusted their exact content. Project
 //! instructions are only text, and need no consent (`project_instructions.rs`).
 //!
-//! A folder's files come with its code, from people the user may not know. The user's answer, yes or
-//! no, is recorded by the file's path and the SHA-256 of its content, so the user is asked once, and
-//! again if a file changes. It is stored in a log under a reserved owner, in the same store as
+//! A folder's files come with its code, from people the user may not know. The user's answer, yes
+//! or no, is recorded by the file's path and the SHA-256 of its content, so the user is asked once,
+//! and again if a file changes. It is stored in a log under a reserved owner, in the same store as
 //! everything else.
 
 use std::collections::HashSet;
@@ -53,37 +53,21 @@ impl FolderTrust {
     }
 
     /// The files that are trusted.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn files(&self) -> Result<HashSet<FolderFile>, sessions::Error> {
         self.decided(TRUSTED)
     }
 
     /// The files that the owner was asked about and declined.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn declined(&self) -> Result<HashSet<FolderFile>, sessions::Error> {
         self.decided(DECLINED)
     }
 
     /// The owner trusts these files, with their current content.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn trust(&self, files: &[FolderFile]) -> Result<(), sessions::Error> {
         self.decide(TRUSTED, files)
     }
 
     /// The owner does not want these files, as they are.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn decline(&self, files: &[FolderFile]) -> Result<(), sessions::Error> {
         self.decide(DECLINED, files)
     }

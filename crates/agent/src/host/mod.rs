@@ -53,12 +53,12 @@ use session_trust::SessionTrust;
 use turns::Turns;
 
 /// The settings of a host.
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct HostSettings {
     /// The agents and models.
     pub roster: Roster,
     /// The allowed folders.
     pub workspaces: Workspaces,
-    /// The limits.
     pub limits: HostLimits,
     /// The folder for transcripts; without it, none are saved.
     pub transcripts: Option<PathBuf>,
@@ -209,7 +209,7 @@ impl Handle {
     /// I/O errors. What was done before the error stays done.
     pub fn purge(&self, keep: usize, delete: bool) -> sessions::Result<Purged> {
         let mut purged = Purged::default();
-        for id in self.sessions.beyond(keep, delete)? {
+        for id in self.sessions.all_but_newest(keep, delete)? {
             let gone = self.call(|sessions| match delete {
                 true => sessions.trash(id).map(drop),
                 false => sessions.archive(id).map(drop),
@@ -310,7 +310,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`] if `to` does not exist.
     pub fn remember_inherited_trust(&self, from: SessionId, to: SessionId) -> sessions::Result<()> {
         match self.session_trust().holds(&self.sessions, from)? {
             true => self.remember_trust(to),

@@ -13,7 +13,7 @@ use super::Refusal;
 use crate::agents::{Agent, AgentSource, Agents, NotFound};
 use crate::grant::Grant;
 use crate::provider::{self, BadModel, Env, Failure, Models, Provider};
-use crate::responder::{Bounds, Responder, Scribe};
+use crate::responder::{Responder, Summarizer, TurnLimits};
 use crate::tool::Toolbox;
 
 /// The agent that writes summaries.
@@ -21,8 +21,8 @@ const COMPACTION: &str = "compaction";
 
 /// Flags and configuration about agents and models.
 #[derive(Clone)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct RosterSettings {
-    /// The agents.
     pub agents: Agents,
     /// The default agent.
     pub agent: String,
@@ -40,7 +40,7 @@ pub struct RosterSettings {
     /// Nothing may be changed.
     pub read_only: bool,
     /// The limits of a turn.
-    pub bounds: Bounds,
+    pub limits: TurnLimits,
     /// The addresses and keys of the providers.
     pub env: Env,
     /// The table of models.
@@ -61,7 +61,7 @@ impl Default for RosterSettings {
             policy: Policy::chat(),
             allow: Vec::new(),
             read_only: false,
-            bounds: Bounds::default(),
+            limits: TurnLimits::default(),
             env: Env::default(),
             models: Models::default(),
             source: None,
@@ -120,7 +120,7 @@ impl Roster {
     }
 
     /// The default agent.
-    pub fn usual(&self) -> &str {
+    pub fn default_agent(&self) -> &str {
         &self.settings.agent
     }
 
@@ -233,19 +233,19 @@ impl Roster {
                 (model, provider)
             }
         };
-        let scribe = self.scribe(&model, &provider)?;
+        let summarizer = self.summarizer(&model, &provider)?;
         Ok(Responder {
             agent: agent.clone(),
             model,
             provider,
-            scribe,
+            summarizer,
             policy: self.policy(agent),
             tools: Arc::new(Toolbox::empty()),
             allow: self.settings.allow.clone(),
             read_only: self.settings.read_only,
             workspace: None,
             project: Arc::default(),
-            bounds: self.settings.bounds,
+            limits: self.settings.limits,
             source: self.settings.source.clone(),
         })
     }
@@ -292,14 +292,18 @@ impl Roster {
     }
 
     /// The model for summaries: the same one, unless the compaction agent names another.
-    fn scribe(&self, model: &Model, provider: &Arc<dyn Provider>) -> Result<Scribe, RosterError> {
+    fn summarizer(
+        &self,
+        model: &Model,
+        provider: &Arc<dyn Provider>,
+    ) -> Result<Summarizer, RosterError> {
         let agent = self.settings.agents.find(COMPACTION)?;
         let prompt = agent.prompt.clone();
         match self.wanted(agent)?.filter(|_| self.given.is_none()) {
-            None => Ok(Scribe { model: model.clone(), provider: provider.clone(), prompt }),
+            None => Ok(Summarizer { model: model.clone(), provider: provider.clone(), prompt }),
             Some(name) => {
                 let model = self.model_named(Some(name))?;
-                Ok(Scribe { provider: self.provider(&model)?, model, prompt })
+                Ok(Summarizer { provider: self.provider(&model)?, model, prompt })
             }
         }
     }

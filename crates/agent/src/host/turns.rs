@@ -72,8 +72,8 @@ pub struct StartedTurn {
 }
 
 /// A turn that is over.
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct EndedTurn {
-    /// The session it was in.
     pub session: SessionId,
     /// The answer, or why there is none.
     pub outcome: Result<TurnAnswer, TurnError>,

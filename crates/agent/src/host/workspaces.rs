@@ -26,10 +26,10 @@ pub struct Workspaces {
 }
 
 /// A folder, and the tools that are limited to it.
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Folder {
     /// Its real path.
     pub path: PathBuf,
-    /// The tools.
     pub tools: Arc<Toolbox>,
 }
 

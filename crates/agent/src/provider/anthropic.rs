@@ -28,7 +28,7 @@ const PATH: &str = "/v1/messages";
 #[derive(Debug)]
 pub(super) struct Anthropic {
     http: Http,
-    /// A cache that lives for an hour was refused: whoever answers at the address does not know it.
+    /// A cache that lives for an hour was refused: the server at this address does not support it.
     no_hour: AtomicBool,
 }
 

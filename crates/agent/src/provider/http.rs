@@ -63,7 +63,6 @@ pub(super) enum Fault {
     Unreadable {
         /// The parser's error.
         error: String,
-        /// The text.
         text: String,
     },
     /// It ended too early.

@@ -39,8 +39,8 @@ pub const OFFLINE: &str = "offline";
 
 /// A request to a model.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Request<'a> {
-    /// The model.
     pub model: &'a Model,
     /// The messages, the system message first; always valid for any provider.
     pub messages: &'a [Message],
@@ -115,11 +115,7 @@ pub enum Failure {
     },
     /// There is no API key for this provider.
     #[error("no API key for {provider}")]
-    NoKey {
-        provider: String,
-        /// The variable for it.
-        variable: &'static str,
-    },
+    NoKey { provider: String, variable: &'static str },
     /// The key is wrong, or has no permission for this.
     #[error("{provider} rejected the API key: {message}")]
     Denied { provider: String, message: String },

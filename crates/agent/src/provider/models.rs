@@ -16,14 +16,12 @@ const OLLAMA_WINDOW_TOKENS: u64 = 8_192;
 
 /// The prices of a model, in dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Price {
-    /// Input.
     pub input: f64,
-    /// Cache reads.
     pub cache_read: f64,
     /// Cache writes, for the shortest lifetime.
     pub cache_write: f64,
-    /// Output.
     pub output: f64,
 }
 
@@ -312,7 +310,7 @@ mod tests {
     fn no_row_of_the_table_hides_a_later_one() {
         for (index, (prefix, _)) in TABLE.iter().enumerate() {
             let hidden = TABLE[index + 1..].iter().find(|(later, _)| later.starts_with(prefix));
-            assert_eq!(hidden.map(|(later, _)| later), None, "behind {prefix}");
+            assert_eq!(hidden.map(|(later, _)| later), None, "after {prefix}");
         }
     }
 

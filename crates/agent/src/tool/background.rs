@@ -1,10 +1,10 @@
 //! Commands that run in the background of a session, until they end, are stopped, or the program
 //! exits.
 //!
-//! A command belongs to the session that started it. Those that continue it, after a compaction or in a
-//! fork, reach it too, because their conversation knows of it; no other does. Each has a thread that
-//! waits for its end. Where there is a launcher, its commands end with this program however that
-//! ends; without one they are ended when this is dropped.
+//! A command belongs to the session that started it. Those that continue it, after a compaction or
+//! in a fork, reach it too, because their conversation knows of it; no other does. Each has a
+//! thread that waits for its end. Where there is a launcher, its commands end with this program
+//! however that ends; without one they are ended when this is dropped.
 
 use std::collections::HashMap;
 use std::io::PipeReader;
@@ -24,7 +24,7 @@ use super::limits::{
 use super::process::{End, Output, Started, collect, exit_text};
 use super::run::{looks_refused, may_have_failed};
 use super::sandbox::Confinement;
-use super::{Site, ToolFailure};
+use super::{ToolContext, ToolFailure};
 use crate::events::Progress;
 
 /// The background commands.
@@ -49,7 +49,7 @@ struct Job {
     ended: Arc<Mutex<Option<Ended>>>,
     /// What it wrote so far looks as if the sandbox had refused something.
     looks_refused: bool,
-    /// What a model is told then.
+    /// What is returned to the model then.
     refusal: String,
     stop: CancellationToken,
     waits: Option<JoinHandle<()>>,
@@ -71,8 +71,8 @@ impl Ended {
 }
 
 impl Job {
-    fn is_of(&self, site: &Site, conversation: &[SessionId]) -> bool {
-        conversation.contains(&self.session) && self.owner == *site.sessions.owner()
+    fn is_of(&self, tool_context: &ToolContext, conversation: &[SessionId]) -> bool {
+        conversation.contains(&self.session) && self.owner == *tool_context.sessions.owner()
     }
 
     fn runs(&self) -> bool {
@@ -84,16 +84,16 @@ impl BackgroundJobs {
     /// Starts a command for a session. Returns the result for the model.
     pub(super) fn start(
         &self,
-        site: &Site,
+        tool_context: &ToolContext,
         command: &str,
         time: Duration,
         refusal: String,
         start: impl FnOnce() -> Result<(Started, PipeReader), ToolFailure>,
     ) -> Result<String, ToolFailure> {
-        let conversation = conversation(site);
+        let conversation = conversation(tool_context);
         let mut jobs = lock(&self.0);
         let runs = |job: &&Job| job.runs();
-        let is_own = |job: &&Job| job.is_of(site, &conversation);
+        let is_own = |job: &&Job| job.is_of(tool_context, &conversation);
         let (own, all) = (
             jobs.jobs.values().filter(runs).filter(is_own).count(),
             jobs.jobs.values().filter(runs).count(),
@@ -138,8 +138,8 @@ impl BackgroundJobs {
         jobs.jobs.insert(
             number,
             Job {
-                owner: site.sessions.owner().clone(),
-                session: site.session,
+                owner: tool_context.sessions.owner().clone(),
+                session: tool_context.session,
                 command: command.to_owned(),
                 began: Instant::now(),
                 unread,
@@ -157,16 +157,16 @@ impl BackgroundJobs {
     /// timeout, after stopping it if requested.
     pub(super) fn read(
         &self,
-        site: &Site,
+        tool_context: &ToolContext,
         name: &str,
         wait: Duration,
         kill: bool,
     ) -> Result<String, ToolFailure> {
         let number = name.strip_prefix("bg").and_then(|number| number.parse::<u64>().ok());
-        let conversation = conversation(site);
+        let conversation = conversation(tool_context);
         let (unread, ended, began) = {
             let jobs = lock(&self.0);
-            let is_own = |job: &&Job| job.is_of(site, &conversation);
+            let is_own = |job: &&Job| job.is_of(tool_context, &conversation);
             let job = number.and_then(|number| jobs.jobs.get(&number));
             let Some(job) = job.filter(is_own) else {
                 return Err(jobs.not_found(is_own, name));
@@ -178,7 +178,7 @@ impl BackgroundJobs {
         };
         let start = Instant::now();
         while lock(&ended).is_none() && (kill || start.elapsed() < wait) {
-            if site.stop.is_cancelled() {
+            if tool_context.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
             std::thread::sleep(RUN_LOOK);
@@ -248,10 +248,10 @@ impl Drop for BackgroundJobs {
 
 /// The session of a call, and those whose conversation it continues. What was imported may claim to
 /// continue any.
-fn conversation(site: &Site) -> Vec<SessionId> {
-    let mut chain = vec![site.session];
+fn conversation(tool_context: &ToolContext) -> Vec<SessionId> {
+    let mut chain = vec![tool_context.session];
     while chain.len() <= BACKGROUND_PARENTS_MAX
-        && let Some(Ok(session)) = chain.last().map(|id| site.sessions.get(*id))
+        && let Some(Ok(session)) = chain.last().map(|id| tool_context.sessions.get(*id))
         && session.header.imported.is_none()
         && let Some(parent) = session.header.parent
         && parent.origin != Origin::New

@@ -14,7 +14,7 @@ use super::limits::EDITS_MAX;
 use super::nearest_text::{nearest, numbered};
 use super::workspace::RealPath;
 use super::write_file::replace;
-use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
+use super::{FileChange, Spec, Tool, ToolContext, ToolFailure, Workspace};
 
 /// Occurrences that are shown if a text is not unique.
 const PLACES_SHOWN: usize = 5;
@@ -93,7 +93,7 @@ impl Tool for EditFile {
         self.edited(input).map(|(_, change, _)| Some(change))
     }
 
-    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, _tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let (path, FileChange { after, .. }, count) = self.edited(input)?;
         replace(&self.workspace, &path, after.as_bytes())?;
         let times = if count == 1 { "once".into() } else { format!("{count} times") };
@@ -140,7 +140,7 @@ fn edits_of(input: Input) -> Result<Vec<Edit>, ToolFailure> {
         (Some(old), Some(new), None) => Ok(vec![Edit { old, new, all }]),
         (None, None, Some(edits)) if !all && (1..=EDITS_MAX).contains(&edits.len()) => Ok(edits),
         (None, None, Some(edits)) if edits.len() > EDITS_MAX => {
-            Err(ToolFailure(format!("`edits` may have {EDITS_MAX} edits at the most")))
+            Err(ToolFailure(format!("`edits` may have at most {EDITS_MAX} edits")))
         }
         _ => {
             Err(ToolFailure("give either `old` and `new`, or `edits` with one edit or more".into()))

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::input::{arguments, schema};
 use super::limits::{LIST_ROWS_MAX, WALK_FILES_MAX};
 use super::workspace::shown;
-use super::{Site, Spec, Tool, ToolFailure, Workspace, written};
+use super::{Spec, Tool, ToolContext, ToolFailure, Workspace, written};
 
 /// Finds files by name.
 pub struct Glob {
@@ -58,14 +58,14 @@ impl Tool for Glob {
         false
     }
 
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let base = self.workspace.base(input.path.as_deref())?;
         let names = Names::new("pattern", &input.pattern, &self.workspace)?;
         let mut files = Vec::new();
         let mut more = false;
         for (passed, path) in self.workspace.walk(&base).enumerate() {
-            if site.stop.is_cancelled() {
+            if tool_context.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
             let fits = names.fit(path.strip_prefix(&*base).unwrap_or(&path))

@@ -13,7 +13,7 @@ use super::limits::{
     WALK_FILES_MAX,
 };
 use super::workspace::{RealPath, shown};
-use super::{Site, Spec, Tool, ToolFailure, Workspace, written};
+use super::{Spec, Tool, ToolContext, ToolFailure, Workspace, written};
 
 /// Characters shown before a match far into a long line.
 const LEAD_CHARS: usize = 100;
@@ -77,11 +77,11 @@ impl Tool for Grep {
             input: schema(
                 json!({
                     "pattern": {"type": "string", "description": "The regular expression (Rust syntax: no look-around, no back-references)."},
-                    "path": {"type": "string", "description": "The folder or file to search; everything when left out."},
+                    "path": {"type": "string", "description": "The folder or file to search; by default, everything."},
                     "glob": {"type": "string", "description": "Only files of these names, such as `*.md`; `!*.md` for all others."},
                     "ignore_case": {"type": "boolean", "description": "Whether `a` also finds `A`."},
-                    "context": {"type": "integer", "description": "Lines to show before and after each match, 5 at the most."},
-                    "max": {"type": "integer", "description": "Matches to give: 100 when left out, 500 at the most."},
+                    "context": {"type": "integer", "description": "Lines to show before and after each match, at most 5."},
+                    "max": {"type": "integer", "description": "Matches to return: by default 100, at most 500."},
                 }),
                 &["pattern"],
             ),
@@ -92,7 +92,7 @@ impl Tool for Grep {
         false
     }
 
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let pattern = RegexBuilder::new(&input.pattern)
             .case_insensitive(input.ignore_case)
@@ -115,13 +115,13 @@ impl Tool for Grep {
             pattern,
             context,
             max,
-            site,
+            tool_context,
         };
         let mut found = Found { matches: Vec::new(), more: false };
         let mut passed = 0;
         let mut walk = self.workspace.walk(&base);
         while !found.more {
-            if site.stop.is_cancelled() {
+            if tool_context.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
             let batch: Vec<RealPath> = walk.by_ref().take(FILES_PER_BATCH).collect();
@@ -157,7 +157,7 @@ struct Search<'a> {
     somewhere: Option<Regex>,
     context: usize,
     max: usize,
-    site: &'a Site,
+    tool_context: &'a ToolContext,
 }
 
 impl Search<'_> {
@@ -188,7 +188,7 @@ impl Search<'_> {
 
     /// Adds the matches of one file, until there is one more than `max`.
     fn file(&self, path: &RealPath, out: &mut Vec<Match>) -> Result<(), ToolFailure> {
-        if self.site.stop.is_cancelled() {
+        if self.tool_context.stop.is_cancelled() {
             return Err(ToolFailure("stopped".into()));
         }
         // Files that cannot be read are binary, too large, not regular files, or deleted by now.
@@ -199,7 +199,7 @@ impl Search<'_> {
         }
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
-            if index % LINES_PER_LOOK == 0 && self.site.stop.is_cancelled() {
+            if index % LINES_PER_LOOK == 0 && self.tool_context.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
             let Some(found) = self.pattern.find(line) else { continue };

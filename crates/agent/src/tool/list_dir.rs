@@ -9,7 +9,7 @@ use serde_json::json;
 use super::input::{arguments, schema};
 use super::limits::{DIR_ENTRIES_MAX, LIST_ROWS_MAX};
 use super::workspace::{failed, shown};
-use super::{Site, Spec, Tool, ToolFailure, Workspace, written};
+use super::{Spec, Tool, ToolContext, ToolFailure, Workspace, written};
 
 /// Lists a folder.
 pub struct ListDir {
@@ -50,7 +50,7 @@ impl Tool for ListDir {
                           (file, dir, link, other) and size in bytes."
                 .into(),
             input: schema(
-                json!({"path": {"type": "string", "description": "The folder; the workspace itself when left out."}}),
+                json!({"path": {"type": "string", "description": "The folder; by default, the workspace itself."}}),
                 &[],
             ),
         }
@@ -60,7 +60,7 @@ impl Tool for ListDir {
         false
     }
 
-    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, _tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let path = self.workspace.resolve(input.path.as_deref().unwrap_or("."))?;
         let error = |error: std::io::Error| failed("list", &path, &error);

@@ -23,15 +23,16 @@ const FOLDER_FILES_SEEN_MAX: usize = 2_000;
 
 /// Something that is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Attachment {
     /// Its path, relative to the workspace if it is inside.
     pub path: String,
-    /// Its content.
     pub content: Content,
 }
 
 /// What is in an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Content {
     /// Text.
     Text {
@@ -44,7 +45,6 @@ pub enum Content {
     Media {
         /// All of it.
         bytes: Vec<u8>,
-        /// What it is.
         kind: FileKind,
     },
 }
@@ -58,10 +58,10 @@ impl Content {
 
 /// What a name refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Mentioned {
     /// What is attached.
     pub attachments: Vec<Attachment>,
-    /// Whether it is a folder.
     pub is_folder: bool,
     /// Files of a folder that were left out: not text, or too large.
     pub left_out: usize,

@@ -19,7 +19,6 @@ mod list_dir;
 pub mod mention;
 mod nearest_text;
 mod process;
-mod put_back;
 mod read_file;
 mod recall;
 mod run;
@@ -28,6 +27,7 @@ mod run_output;
 mod sandbox;
 mod search_sessions;
 mod todo;
+mod whole_file;
 pub mod workspace;
 mod write_file;
 
@@ -61,8 +61,8 @@ use crate::events::Progress;
 
 /// The description of a tool for the model.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Spec {
-    /// Its name.
     pub name: Cow<'static, str>,
     /// What it does and when to use it.
     pub description: Cow<'static, str>,
@@ -85,7 +85,7 @@ pub struct ToolFailure(pub String);
 
 /// The context of a call.
 #[derive(Clone)]
-pub struct Site {
+pub struct ToolContext {
     /// The sessions of the owner.
     pub sessions: Sessions,
     /// The session it is called from.
@@ -164,7 +164,7 @@ pub trait Tool: Send + Sync {
     /// # Errors
     ///
     /// [`ToolFailure`], which is returned to the model.
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure>;
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure>;
 }
 
 /// The tools that change something.

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::input::{arguments, schema};
 use super::limits::{FILE_BYTES_MAX, LINES_PER_LOOK, OUTPUT_BYTES_MAX, READ_LINES_MAX};
 use super::workspace::{failed, too_large};
-use super::{Site, Spec, Tool, ToolFailure, Workspace};
+use super::{Spec, Tool, ToolContext, ToolFailure, Workspace};
 
 /// Reads a file, or a range of its lines.
 pub struct ReadFile {
@@ -37,7 +37,7 @@ impl Tool for ReadFile {
         Spec {
             name: "read_file".into(),
             description: "Reads a text file of the workspace, each line with its number and a tab \
-                          before it. Gives at most 2,000 lines; the last line says where to read on."
+                          before it. Returns at most 2,000 lines; the last line says how to continue."
                 .into(),
             input: schema(
                 json!({
@@ -54,7 +54,7 @@ impl Tool for ReadFile {
         false
     }
 
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let path = self.workspace.resolve(&input.path)?;
         let range = input.offset.is_some() || input.limit.is_some();
@@ -70,7 +70,7 @@ impl Tool for ReadFile {
             return Err(too_large(&path));
         }
         let mut lines = Lines { reader: BufReader::new(file), path: &path, seen: 0 };
-        while lines.seen + 1 < first && lines.skip(site)? {}
+        while lines.seen + 1 < first && lines.skip(tool_context)? {}
         let mut text = String::new();
         let mut room = OUTPUT_BYTES_MAX;
         let mut cut = false;
@@ -109,7 +109,7 @@ impl Tool for ReadFile {
             };
         }
         let mut total = last + u64::from(more);
-        while (!large || total == last) && lines.skip(site)? {
+        while (!large || total == last) && lines.skip(tool_context)? {
             total += 1;
         }
         if total > last || cut {
@@ -121,7 +121,7 @@ impl Tool for ReadFile {
             }
             let of = if large { String::new() } else { format!(" of {total}") };
             let next = match total > last {
-                true => format!("; read on with offset={}", last + 1),
+                true => format!("; continue with offset={}", last + 1),
                 false => String::new(),
             };
             text.push_str(&format!("[lines {first}-{last}{of}{next}]"));
@@ -162,8 +162,8 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     /// Skips a line; `false` if there is none.
-    fn skip(&mut self, site: &Site) -> Result<bool, ToolFailure> {
-        if self.seen.is_multiple_of(LINES_PER_LOOK as u64) && site.stop.is_cancelled() {
+    fn skip(&mut self, tool_context: &ToolContext) -> Result<bool, ToolFailure> {
+        if self.seen.is_multiple_of(LINES_PER_LOOK as u64) && tool_context.stop.is_cancelled() {
             return Err(ToolFailure("stopped".into()));
         }
         Ok(self.next(0)?.is_some())

@@ -12,7 +12,7 @@ use super::input::{arguments, schema};
 use super::limits::{
     RECALL_CHARS, RECALL_CHARS_MAX, RECALL_ENTRIES_MAX, RECALL_PARENTS_MAX, RECALL_REFERENCES_MAX,
 };
-use super::{Site, Spec, Tool, ToolFailure};
+use super::{Spec, Tool, ToolContext, ToolFailure};
 
 /// Reads the original of a stub, a truncated result or an old message from the log.
 pub struct Recall;
@@ -54,16 +54,15 @@ impl Tool for Recall {
         Spec {
             name: "recall".into(),
             description:
-                "Gives back, word for word, what was cut in this conversation or said in an \
-                          earlier session. Where a result says `[lines 38-74 cut; recall 42]`, \
-                          `42#38-74` gives just those lines, which is cheaper than all of it or \
-                          running the tool again."
+                "Returns verbatim what was cut in this conversation or said in an earlier session. \
+                 If a result says `[lines 38-74 cut; recall 42]`, `42#38-74` returns just those \
+                 lines, which is cheaper than all of it or running the tool again."
                     .into(),
             input: schema(
                 json!({
                     "ref": {"type": ["string", "integer", "array"], "items": {"type": ["string", "integer"]}, "description": "The `ref` of a cut result or of a search result (`42`, `0194a2b3:42`), or the id of a tool call. `42#38-74` is only its lines 38 to 74. Several are separated by commas: `42#38-74, 57#1-20`."},
                     "offset": {"type": "integer", "description": "Characters to skip."},
-                    "limit": {"type": "integer", "description": "Characters to give: 8,000 when left out, 32,000 at the most."},
+                    "limit": {"type": "integer", "description": "Characters to return: by default 8,000, at most 32,000."},
                 }),
                 &["ref"],
             ),
@@ -74,9 +73,9 @@ impl Tool for Recall {
         false
     }
 
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
-        let text = all(&input.reference.text(), site)?;
+        let text = all(&input.reference.text(), tool_context)?;
         let limit = input.limit.unwrap_or(RECALL_CHARS).clamp(1, RECALL_CHARS_MAX);
         page(&text, input.offset, limit)
     }
@@ -84,11 +83,11 @@ impl Tool for Recall {
 
 /// The texts of all references in a list. A single one is returned as it is; several each get a
 /// heading with their reference.
-fn all(list: &str, site: &Site) -> Result<String, ToolFailure> {
+fn all(list: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
     let references = split(list);
     match references.as_slice() {
         [] => Err(ToolFailure("`ref` is empty; it is the `ref` of a cut, such as `42`".into())),
-        [one] => lines_of(one, site),
+        [one] => lines_of(one, tool_context),
         several if several.len() > RECALL_REFERENCES_MAX => Err(ToolFailure(format!(
             "{} references; at most {RECALL_REFERENCES_MAX} at once",
             several.len()
@@ -96,7 +95,7 @@ fn all(list: &str, site: &Site) -> Result<String, ToolFailure> {
         several => {
             let texts = several
                 .iter()
-                .map(|one| lines_of(one, site).map(|text| format!("[{one}]\n{text}")));
+                .map(|one| lines_of(one, tool_context).map(|text| format!("[{one}]\n{text}")));
             Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n\n"))
         }
     }
@@ -119,15 +118,17 @@ fn split(list: &str) -> Vec<String> {
 
 /// The text of a reference, or the lines of it that are selected after a `#`; `38-` is all from line
 /// 38 on.
-fn lines_of(reference: &str, site: &Site) -> Result<String, ToolFailure> {
-    let Some((one, range)) = reference.rsplit_once('#') else { return original(reference, site) };
+fn lines_of(reference: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
+    let Some((one, range)) = reference.rsplit_once('#') else {
+        return original(reference, tool_context);
+    };
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0);
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     let last = if last.trim().is_empty() { Some(usize::MAX) } else { number(last) };
     let (Some(first), Some(last)) = (number(first), last) else {
         return Err(ToolFailure(format!("`{range}` is not a range of lines such as `38-74`")));
     };
-    let text = original(one.trim(), site)?;
+    let text = original(one.trim(), tool_context)?;
     let total = text.lines().count();
     if first > last || first > total {
         return Err(ToolFailure(format!("`{one}` has {total} lines; there are no lines {range}")));
@@ -159,18 +160,18 @@ fn page(text: &str, offset: u64, limit: u64) -> Result<String, ToolFailure> {
 }
 
 /// The whole text of a reference.
-fn original(reference: &str, site: &Site) -> Result<String, ToolFailure> {
+fn original(reference: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
     if let Some(place) = in_log(reference) {
-        return entry(&site.sessions, site.session, place);
+        return entry(&tool_context.sessions, tool_context.session, place);
     }
     if let Some((id, place)) = reference.split_once(':')
         && let Some(place) = in_log(place)
         && id.len() >= 8
         && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     {
-        return entry(&site.sessions, other(id, site)?, place);
+        return entry(&tool_context.sessions, other(id, tool_context)?, place);
     }
-    call(reference, site)
+    call(reference, tool_context)
 }
 
 /// An entry, or one of several results in it: `42`, or `42.2` for the second.
@@ -182,12 +183,12 @@ fn in_log(text: &str) -> Option<(u64, Option<usize>)> {
 
 /// The session a reference names. Ids that begin alike were started within the same minute, as a
 /// child and its parent may be: then the parent is meant, because the view refers to nothing else.
-fn other(id: &str, site: &Site) -> Result<SessionId, ToolFailure> {
-    match site.sessions.select(id) {
+fn other(id: &str, tool_context: &ToolContext) -> Result<SessionId, ToolFailure> {
+    match tool_context.sessions.select(id) {
         Err(Error::Select(SelectError::Several { .. })) => {
             let digits = id.replace('-', "").to_lowercase();
             let fits = |id: &SessionId| id.0.simple().to_string().starts_with(&digits);
-            parents(site).into_iter().skip(1).find(fits).ok_or_else(|| {
+            parents(tool_context).into_iter().skip(1).find(fits).ok_or_else(|| {
                 ToolFailure(format!("several sessions begin with `{id}`; give more of the id"))
             })
         }
@@ -196,11 +197,11 @@ fn other(id: &str, site: &Site) -> Result<SessionId, ToolFailure> {
 }
 
 /// This session and its ancestors, nearest first.
-fn parents(site: &Site) -> Vec<SessionId> {
-    let mut chain = vec![site.session];
+fn parents(tool_context: &ToolContext) -> Vec<SessionId> {
+    let mut chain = vec![tool_context.session];
     while chain.len() <= RECALL_PARENTS_MAX
         && let Some(last) = chain.last()
-        && let Ok(session) = site.sessions.get(*last)
+        && let Ok(session) = tool_context.sessions.get(*last)
         && let Some(parent) = session.header.parent.filter(|parent| !chain.contains(&parent.id))
     {
         chain.push(parent.id);
@@ -264,15 +265,17 @@ fn of_message(message: &Message) -> String {
 }
 
 /// The result of a call, searched backwards from the end of this log, then in its ancestors.
-fn call(id: &str, site: &Site) -> Result<String, ToolFailure> {
+fn call(id: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
     let mut called = false;
-    for session in parents(site) {
-        let Ok(head) = site.sessions.get(session) else { break };
+    for session in parents(tool_context) {
+        let Ok(head) = tool_context.sessions.get(session) else { break };
         let end = head.tally.entries;
-        for entry in
-            site.sessions.entries(session, end.saturating_sub(RECALL_ENTRIES_MAX)..end).rev()
+        for entry in tool_context
+            .sessions
+            .entries(session, end.saturating_sub(RECALL_ENTRIES_MAX)..end)
+            .rev()
         {
-            if site.stop.is_cancelled() {
+            if tool_context.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
             let entry = entry.map_err(|error| ToolFailure(error.to_string()))?;
@@ -283,7 +286,7 @@ fn call(id: &str, site: &Site) -> Result<String, ToolFailure> {
             called |= message.calls().any(|call| call.id == id);
         }
     }
-    if let Some(text) = renamed(id, site)? {
+    if let Some(text) = renamed(id, tool_context)? {
         return Ok(text);
     }
     Err(ToolFailure(match called {
@@ -297,11 +300,12 @@ fn call(id: &str, site: &Site) -> Result<String, ToolFailure> {
 
 /// The result of a call that got another id in the view, because its own was invalid or not unique:
 /// `call_<seq>_<index>`, with the position of its reply.
-fn renamed(id: &str, site: &Site) -> Result<Option<String>, ToolFailure> {
+fn renamed(id: &str, tool_context: &ToolContext) -> Result<Option<String>, ToolFailure> {
     let mut numbers = id.strip_prefix("call_").into_iter().flat_map(|rest| rest.split('_'));
     let mut number = || numbers.next().and_then(|number| number.parse::<u64>().ok());
     let (Some(seq), Some(index)) = (number(), number()) else { return Ok(None) };
-    let entries = read(&site.sessions, site.session, seq..seq.saturating_add(READ_ENTRIES))?;
+    let entries =
+        read(&tool_context.sessions, tool_context.session, seq..seq.saturating_add(READ_ENTRIES))?;
     let mut said = entries.iter().filter_map(|entry| entry.body.message());
     let call = said.next().and_then(|reply| reply.calls().nth(usize::try_from(index).ok()?));
     let Some(call) = call else { return Ok(None) };

@@ -22,7 +22,7 @@ use super::limits::{BACKGROUND_SECONDS_MAX, RUN_OUTPUT_WAIT, RUN_SECONDS, RUN_SE
 use super::process::{End, Output, Started, collect, exit_text};
 use super::run_env::passed_on;
 use super::sandbox::{Confinement, Reach};
-use super::{Site, Spec, Tool, ToolFailure, Workspace};
+use super::{Spec, Tool, ToolContext, ToolFailure, Workspace};
 
 /// Settings for commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,18 +97,19 @@ impl Tool for Run {
     fn spec(&self) -> Spec {
         Spec {
             name: "run".into(),
-            description: "Runs a command with `sh -c` in the workspace and gives its output, \
-                          errors included, and its exit code. It gets no input. What it leaves \
-                          running is ended with it; for servers and long jobs set `background`, and \
-                          read their output with `run_output`. It writes only the workspace and the \
-                          temporary folder, and reaches no network unless `network` is set."
+            description: "Runs a command with `sh -c` in the workspace and returns its output, \
+                          including standard error, and its exit code. It gets no input. Processes it \
+                          leaves running are killed when it ends; for servers and long jobs set \
+                          `background`, and read their output with `run_output`. It can write only to \
+                          the workspace and the temporary folder, and has no network unless `network` \
+                          is set."
                 .into(),
             input: schema(
                 json!({
                     "command": {"type": "string", "description": "The command."},
-                    "timeout_s": {"type": "integer", "description": "Seconds it may take: 60 when left out, 600 at the most; in the background 4 hours."},
+                    "timeout_s": {"type": "integer", "description": "Timeout in seconds: by default 60, at most 600; in the background 4 hours."},
                     "background": {"type": "boolean", "description": "Start it and return at once."},
-                    "network": {"type": "boolean", "description": "Whether it must reach the network. The user is asked then."},
+                    "network": {"type": "boolean", "description": "Whether it needs the network. The user is asked then."},
                 }),
                 &["command"],
             ),
@@ -126,7 +127,9 @@ impl Tool for Run {
     fn must_ask(&self, input: &str) -> Option<String> {
         let input: Input = arguments(&self.spec().input, input).ok()?;
         let asks = input.network && !self.settings.network;
-        asks.then(|| "the command would reach the network (`run.network` allows it to all)".into())
+        let why =
+            "the command needs the network (`run.network = true` allows it for every command)";
+        asks.then(|| why.into())
     }
 
     /// A command gives its own timeout, and is ended here; the loop waits a little longer.
@@ -136,7 +139,7 @@ impl Tool for Run {
         Some(Duration::from_secs(seconds + 5))
     }
 
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         if input.command.trim().is_empty() || input.command.contains('\0') {
             let what = "`command` must not be empty or contain a NUL character";
@@ -148,12 +151,18 @@ impl Tool for Run {
             let time = input.timeout_s.unwrap_or(BACKGROUND_SECONDS_MAX);
             let time = Duration::from_secs(time.clamp(1, BACKGROUND_SECONDS_MAX));
             let start = || self.start(&input).map_err(failed);
-            return self.background.start(site, &input.command, time, self.refusal(&input), start);
+            return self.background.start(
+                tool_context,
+                &input.command,
+                time,
+                self.refusal(&input),
+                start,
+            );
         }
         let (started, reader) = self.start(&input).map_err(failed)?;
         let output = Arc::new(Mutex::new(Output::default()));
-        let ended = collect(reader, output.clone(), site.progress.clone());
-        let end = started.wait(Duration::from_secs(seconds), &site.stop);
+        let ended = collect(reader, output.clone(), tool_context.progress.clone());
+        let end = started.wait(Duration::from_secs(seconds), &tool_context.stop);
         let report = started.end().map_err(failed)?;
         // Its exit, or that nobody will report it.
         ended.recv_timeout(RUN_OUTPUT_WAIT).ok();

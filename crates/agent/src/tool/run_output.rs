@@ -9,7 +9,7 @@ use serde_json::json;
 use super::background::BackgroundJobs;
 use super::input::{arguments, schema};
 use super::limits::BACKGROUND_WAIT_MAX;
-use super::{Site, Spec, Tool, ToolFailure};
+use super::{Spec, Tool, ToolContext, ToolFailure};
 
 /// Reads the output of commands in the background.
 pub struct RunOutput {
@@ -37,13 +37,13 @@ impl Tool for RunOutput {
     fn spec(&self) -> Spec {
         Spec {
             name: "run_output".into(),
-            description: "Gives what a command that `run` started in the background has written \
+            description: "Returns what a command that `run` started in the background has written \
                           since this was last called, and whether it still runs."
                 .into(),
             input: schema(
                 json!({
                     "id": {"type": "string", "description": "The command, such as `bg1`."},
-                    "wait_s": {"type": "integer", "description": "Seconds to wait for its end: none when left out, 300 at the most."},
+                    "wait_s": {"type": "integer", "description": "Seconds to wait for it to end: by default 0, at most 300."},
                     "kill": {"type": "boolean", "description": "End it first."},
                 }),
                 &["id"],
@@ -65,9 +65,9 @@ impl Tool for RunOutput {
         Some(Duration::from_secs(input.wait_s.min(BACKGROUND_WAIT_MAX) + 10))
     }
 
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let wait = Duration::from_secs(input.wait_s.min(BACKGROUND_WAIT_MAX));
-        self.background.read(site, &input.id, wait, input.kill)
+        self.background.read(tool_context, &input.id, wait, input.kill)
     }
 }

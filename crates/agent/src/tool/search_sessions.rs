@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::input::{arguments, schema};
 use super::limits::{HITS, HITS_MAX, HITS_SEEN};
-use super::{Site, Spec, Tool, ToolFailure, written};
+use super::{Spec, Tool, ToolContext, ToolFailure, written};
 
 /// Searches the owner's sessions.
 pub struct SearchSessions;
@@ -46,13 +46,13 @@ impl Tool for SearchSessions {
         Spec {
             name: "search_sessions".into(),
             description: "Finds what was said in this and earlier sessions. All words must be \
-                          in one message; \"two words\" in quotes follow one another; a final * \
-                          stands for any ending. `recall` gives the whole text of a result by its `ref`."
+                          in one message; \"two words\" in quotes are a phrase; a final * \
+                          matches any ending. `recall` returns the whole text of a result by its `ref`."
                 .into(),
             input: schema(
                 json!({
                     "query": {"type": "string", "description": "Words to look for, in any case."},
-                    "limit": {"type": "integer", "description": "Places to give: 8 when left out, 20 at the most."},
+                    "limit": {"type": "integer", "description": "Results to return: by default 8, at most 20."},
                 }),
                 &["query"],
             ),
@@ -63,20 +63,20 @@ impl Tool for SearchSessions {
         false
     }
 
-    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let limit = input.limit.unwrap_or(HITS).clamp(1, HITS_MAX) as usize;
         let failed = |error: Error| ToolFailure(error.to_string());
-        let turn = site.sessions.get(site.session).map_err(failed)?.tally.turn;
+        let turn = tool_context.sessions.get(tool_context.session).map_err(failed)?.tally.turn;
         let own = |hit: &Hit| {
-            hit.place.session == site.session && turn.is_some_and(|at| hit.place.seq >= at)
+            hit.place.session == tool_context.session && turn.is_some_and(|at| hit.place.seq >= at)
         };
-        let hits = site.sessions.search(&input.query, 0, HITS_SEEN).map_err(failed)?;
-        let mut known = Known { sessions: &site.sessions, headers: HashMap::new() };
+        let hits = tool_context.sessions.search(&input.query, 0, HITS_SEEN).map_err(failed)?;
+        let mut known = Known { sessions: &tool_context.sessions, headers: HashMap::new() };
         let mut results = Vec::new();
         // A question would find itself, and the calls it led to.
         for hit in hits.into_iter().filter(|hit| !own(hit)) {
-            if site.stop.is_cancelled() {
+            if tool_context.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
             if results.len() == limit {

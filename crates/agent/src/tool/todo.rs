@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::input::{arguments, schema};
 use super::limits::{TODO_CHARS_MAX, TODO_ITEMS_MAX};
-use super::{Site, Spec, Tool, ToolFailure};
+use super::{Spec, Tool, ToolContext, ToolFailure};
 
 /// Accepts the list.
 pub struct Todo;
@@ -57,10 +57,10 @@ impl Tool for Todo {
         false
     }
 
-    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, _tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let Input { items } = arguments(&self.spec().input, input)?;
         if items.len() > TODO_ITEMS_MAX {
-            return Err(ToolFailure(format!("a list may have {TODO_ITEMS_MAX} steps at the most")));
+            return Err(ToolFailure(format!("a list may have at most {TODO_ITEMS_MAX} steps")));
         }
         let bad =
             |item: &Item| item.text.trim().is_empty() || item.text.chars().count() > TODO_CHARS_MAX;

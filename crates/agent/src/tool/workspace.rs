@@ -144,8 +144,8 @@ impl Workspace {
         let real = self.resolve(path)?;
         match protected_part(&real) {
             Some(part) => Err(ToolFailure(format!(
-                "`{path}` is not written by tools, because what is in `{part}` runs, or instructs \
-                 agents, without being asked about again"
+                "tools do not write `{path}`, because files in `{part}` are run, or followed by \
+                 agents, without asking the user again"
             ))),
             None => Ok(real),
         }
@@ -159,7 +159,7 @@ impl Workspace {
             .map(Component::as_os_str)
             .find(|part| STARTS.iter().any(|name| part.eq_ignore_ascii_case(name)))?;
         let part = part.to_string_lossy();
-        Some(format!("`{part}` is run or obeyed by other programs when they are next started"))
+        Some(format!("other programs run or follow `{part}` the next time they start"))
     }
 
     /// Opens a folder. No link is followed.

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::input::{arguments, schema};
 use super::limits::FILE_BYTES_MAX;
 use super::workspace::{RealPath, failed};
-use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
+use super::{FileChange, Spec, Tool, ToolContext, ToolFailure, Workspace};
 
 /// Writes a file.
 pub struct WriteFile {
@@ -37,7 +37,7 @@ impl Tool for WriteFile {
     fn spec(&self) -> Spec {
         Spec {
             name: "write_file".into(),
-            description: "Writes a file of the workspace, whole: a new one with the folders it \
+            description: "Writes a whole file of the workspace: a new one, with the folders it \
                           needs, or in place of an old one."
                 .into(),
             input: schema(
@@ -66,7 +66,7 @@ impl Tool for WriteFile {
         Ok(Some(FileChange { path: path.into(), before, after: input.content }))
     }
 
-    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, _tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let path = self.workspace.resolve_for_writing(&input.path)?;
         let now = self.workspace.content_at(&path).ok().flatten();
@@ -88,7 +88,7 @@ pub(super) fn replace(
 ) -> Result<bool, ToolFailure> {
     if content.len() as u64 > FILE_BYTES_MAX {
         let max = FILE_BYTES_MAX >> 20;
-        return Err(ToolFailure(format!("a file may be {max} MiB at the most")));
+        return Err(ToolFailure(format!("a file may be at most {max} MiB")));
     }
     let error = |error: io::Error| failed("write", path, &error);
     if path.file_name().is_none() {

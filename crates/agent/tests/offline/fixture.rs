@@ -266,7 +266,7 @@ pub(crate) fn history() -> Sessions {
             };
             sessions.append(id, vec![message.into()]).expect("an append");
         }
-        // Sessions within the same minute would have ids that begin alike.
+        // Sessions created in the same minute would have ids with the same prefix.
         world.advance(Duration::from_secs(3_600));
     }
     sessions

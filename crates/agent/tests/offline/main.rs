@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rethread_agent::provider::offline::{MODEL, Offline};
 use rethread_agent::provider::{Delta, Provider, Request};
-use rethread_agent::tool::{Site, Spec, Toolbox, Workspace};
+use rethread_agent::tool::{Spec, ToolContext, Toolbox, Workspace};
 use rethread_core::context::{Model, Policy};
 use rethread_core::message::ToolResult;
 use rethread_core::sessions::Incoming;
@@ -25,7 +25,7 @@ struct Talk {
     specs: Vec<Spec>,
 }
 
-/// What one turn was.
+/// The outcome of one turn.
 struct Told {
     text: String,
     streamed: Vec<String>,
@@ -90,7 +90,7 @@ impl Talk {
     }
 
     fn answer(&self, id: &str, name: &str, input: &str) -> Message {
-        let site = Site {
+        let tool_context = ToolContext {
             sessions: self.sessions.clone(),
             session: self.thread.session().id(),
             stop: CancellationToken::new(),
@@ -98,7 +98,7 @@ impl Talk {
         };
         let tool = self.toolbox.find(name).unwrap_or_else(|| panic!("there is a tool {name}"));
         assert!(self.specs.iter().any(|spec| spec.name == name), "{name} was offered");
-        let answer = tool.run(input, &site);
+        let answer = tool.run(input, &tool_context);
         let is_error = answer.is_err();
         let text = answer.unwrap_or_else(|failure| failure.0);
         let content = vec![Block::text(text)];
@@ -354,7 +354,7 @@ fn long_results_that_were_truncated_still_lead_to_an_answer() {
     assert!(told.text.contains("recipient, template and the hour"), "{}", told.text);
 }
 
-/// A project in which the words of a newcomer are in all the wrong places, too.
+/// A project in which a newcomer's words also occur in all the wrong places.
 fn small_project(readme: &str) -> (TempDir, Talk) {
     let folder = tempfile::tempdir().expect("a folder");
     for (path, text) in [
@@ -441,7 +441,7 @@ fn a_question_that_was_asked_before_is_not_quoted_as_an_answer() {
         );
         assert!(!told.text.contains("— session"), "{}", told.text);
     }
-    // What a person or another model answered then is worth quoting.
+    // What a person or another model answered earlier is worth quoting.
     let mut earlier = Talk::new(folder.path(), first.sessions.clone());
     earlier.thread.append(Message::user(questions[0])).expect("an append");
     let reply = Message::new(Role::Assistant, vec![Block::text("Ada does, at ten.")]);
@@ -464,7 +464,7 @@ fn what_was_read_earlier_in_a_conversation_is_quoted_whole_again() {
 
 #[test]
 fn projects_of_many_kinds_answer_a_newcomer() {
-    /// Files with their texts, and questions with what is in the answers.
+    /// Files with their texts, and questions with what their answers contain.
     type Project<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]);
     let projects: [Project<'_>; 5] = [
         (

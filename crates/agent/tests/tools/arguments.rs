@@ -1,4 +1,4 @@
-//! What models write, and what they are offered.
+//! The arguments models send, and the tools they are offered.
 
 use rethread_agent::tool::{CHANGING, Spec};
 use serde_json::{Value, json};

@@ -30,10 +30,10 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process is there.
+/// Whether a process exists.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
-    // One that nobody has waited for yet is dead all the same.
+    // A zombie is dead.
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
@@ -85,34 +85,37 @@ fn a_command_in_the_background_is_ended_when_asked_in_time_and_with_the_tools() 
 fn a_command_is_not_reached_from_another_session() {
     let mut fixture = Fixture::new();
     let name = start(&fixture, "echo secret; exec sleep 1000");
-    let own = fixture.site.session;
-    fixture.site.session = fixture.named("another");
+    let own = fixture.tool_context.session;
+    fixture.tool_context.session = fixture.named("another");
     let other = output(&fixture, json!({"id": name, "kill": true}));
     assert!(other.starts_with("error: there is no command `bg1` in the background"), "{other}");
     assert!(!other.contains("secret"), "{other}");
-    fixture.site.session = own;
+    fixture.tool_context.session = own;
     let wrong = output(&fixture, json!({"id": "bg7"}));
     assert!(wrong.ends_with("there are `bg1` (echo secret; exec sleep 1000)"), "{wrong}");
-    assert!(output(&fixture, json!({"id": name})).contains("running"), "nobody else ended it");
+    assert!(
+        output(&fixture, json!({"id": name})).contains("running"),
+        "it was not killed by anyone else"
+    );
 }
 
 #[test]
 fn a_command_is_still_reached_after_a_compaction_and_in_a_fork() {
     let mut fixture = Fixture::new();
     let name = start(&fixture, "exec sleep 1000");
-    let own = fixture.site.session;
+    let own = fixture.tool_context.session;
     let from = |fixture: &Fixture, id, origin| {
         let new = New { parent: Some(Parent { id, origin }), ..New::default() };
-        fixture.site.sessions.create(&new, None).expect("a session").id()
+        fixture.tool_context.sessions.create(&new, None).expect("a session").id()
     };
     let compacted = from(&fixture, own, Origin::Compact);
-    fixture.site.session = from(&fixture, compacted, Origin::Fork);
+    fixture.tool_context.session = from(&fixture, compacted, Origin::Fork);
     assert!(output(&fixture, json!({"id": name})).starts_with("[running for "));
-    // A session that only came after it, or a subagent's, has commands of its own.
-    fixture.site.session = from(&fixture, compacted, Origin::New);
+    // A session that was started later, or by a subagent, has its own commands.
+    fixture.tool_context.session = from(&fixture, compacted, Origin::New);
     let other = output(&fixture, json!({"id": name, "kill": true}));
     assert!(other.contains("this session has none"), "{other}");
-    fixture.site.session = compacted;
+    fixture.tool_context.session = compacted;
     assert_eq!(output(&fixture, json!({"id": name, "kill": true})), "[killed]");
 }
 

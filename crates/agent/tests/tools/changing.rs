@@ -72,7 +72,7 @@ fn several_edits_are_made_in_order_and_all_of_them_or_none() {
     assert_eq!(back, "error: the edits leave `a.rs` as it is");
     let many = |count: usize| edit(json!(vec![json!({"old": "nothing", "new": "x"}); count]));
     assert!(many(100).starts_with("error: edit 1 of 100"));
-    assert_eq!(many(101), "error: `edits` may have 100 edits at the most");
+    assert_eq!(many(101), "error: `edits` may have at most 100 edits");
 }
 
 #[test]

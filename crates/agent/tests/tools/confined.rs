@@ -286,11 +286,11 @@ fn what_runs_by_itself_is_not_written() {
         }
     }
     let told = fixture.run("write_file", json!({"path": "hooks/pre-commit", "content": "evil"}));
-    assert!(told.contains("`.git` runs, or instructs"), "{told}");
+    assert!(told.contains("files in `.git` are run"), "{told}");
     assert!(!fixture.work().join(".git/hooks/pre-commit").exists());
     assert_eq!(fixture.text(".git/config"), "[core]\n");
     assert_eq!(fixture.text(".rethread/agents/poet.md"), "rhymes\n");
-    // Names that only look alike are files as any other.
+    // Names that only look similar are ordinary files.
     for path in [".gitignore", "a.git/b", ".github/workflows/x.yml", "git/hooks/x"] {
         let write = fixture.run("write_file", json!({"path": path, "content": "fine"}));
         assert!(write.starts_with("created "), "{path}: {write}");

@@ -1,10 +1,10 @@
-//! A workspace with a secret beside it, and a session: what the tests of the tools work on.
+//! A workspace with a secret next to it, and a session, for the tests of the tools.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rethread_agent::tool::{RunSettings, Site, Toolbox, Workspace};
+use rethread_agent::tool::{RunSettings, ToolContext, Toolbox, Workspace};
 use rethread_core::{
     Block, Fixed, MemoryStore, Message, Name, New, Owner, Raw, Role, SessionId, Sessions,
 };
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// A workspace with a secret beside it, and a session.
+/// A workspace with a secret next to it, and a session.
 pub(crate) struct Fixture {
     pub(crate) outer: TempDir,
     pub(crate) tools: Toolbox,
-    pub(crate) site: Site,
+    pub(crate) tool_context: ToolContext,
     world: Arc<Fixed>,
 }
 
@@ -40,13 +40,13 @@ impl Fixture {
         let store = Arc::new(MemoryStore::new(world.clone()));
         let sessions = Sessions::new(store, Owner::local(), world.clone());
         let session = sessions.create(&New::default(), None).expect("a session").id();
-        let site = Site {
+        let tool_context = ToolContext {
             sessions,
             session,
             stop: CancellationToken::new(),
             progress: Default::default(),
         };
-        Fixture { outer, tools, world, site }
+        Fixture { outer, tools, world, tool_context }
     }
 
     pub(crate) fn work(&self) -> PathBuf {
@@ -63,13 +63,13 @@ impl Fixture {
         std::fs::read_to_string(self.work().join(path)).expect("a file")
     }
 
-    /// What a tool answers, or `error: ` and why not.
+    /// The result of a tool, or `error: ` and the reason.
     pub(crate) fn run(&self, tool: &str, input: Value) -> String {
         self.raw(tool, &input.to_string())
     }
 
     pub(crate) fn raw(&self, tool: &str, input: &str) -> String {
-        let answer = self.tools.find(tool).expect("a tool").run(input, &self.site);
+        let answer = self.tools.find(tool).expect("a tool").run(input, &self.tool_context);
         answer.unwrap_or_else(|failure| format!("error: {failure}"))
     }
 
@@ -79,14 +79,14 @@ impl Fixture {
     }
 
     pub(crate) fn say(&self, session: SessionId, message: Message) -> u64 {
-        self.site.sessions.append(session, vec![message.into()]).expect("an append")[0]
+        self.tool_context.sessions.append(session, vec![message.into()]).expect("an append")[0]
     }
 
     pub(crate) fn named(&self, name: &str) -> SessionId {
-        // Sessions of one minute would have ids that begin alike.
+        // Sessions created in the same minute would have ids with the same prefix.
         self.world.advance(Duration::from_secs(3_600));
         let new = New { name: Some(Name::new(name).expect("a name")), ..New::default() };
-        self.site.sessions.create(&new, None).expect("a session").id()
+        self.tool_context.sessions.create(&new, None).expect("a session").id()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the tools promise: they stay in the workspace, they end, and they give back what is there.
+//! What the tools promise: they stay in the workspace, they end, and they return what is there.
 
 mod arguments;
 mod background;

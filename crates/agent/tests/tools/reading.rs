@@ -1,4 +1,4 @@
-//! What `read_file` and `list_dir` give.
+//! What `read_file` and `list_dir` return.
 
 use rethread_agent::tool::limits;
 use serde_json::json;
@@ -16,8 +16,8 @@ fn a_file_is_returned_with_line_numbers_and_a_range_says_where_to_continue() {
     let read = |offset: u64, limit: u64| {
         fixture.run("read_file", json!({"path": "a.txt", "offset": offset, "limit": limit}))
     };
-    assert_eq!(read(1, 2), "1\tone\n2\ttwo\n[lines 1-2 of 4; read on with offset=3]");
-    assert_eq!(read(3, 1), "3\tthree\n[lines 3-3 of 4; read on with offset=4]");
+    assert_eq!(read(1, 2), "1\tone\n2\ttwo\n[lines 1-2 of 4; continue with offset=3]");
+    assert_eq!(read(3, 1), "3\tthree\n[lines 3-3 of 4; continue with offset=4]");
     assert_eq!(read(3, 2), "3\tthree\n4\tfour");
     assert_eq!(read(4, 9), "4\tfour");
     assert_eq!(read(5, 1), "error: `offset` is 5, but `a.txt` has 4 lines");
@@ -34,14 +34,14 @@ fn a_read_gives_at_most_2000_lines_and_256_kib() {
         fixture.write("lines", "é\n".repeat(lines));
         let answer = fixture.run("read_file", json!({"path": "lines", "limit": 9_999}));
         assert_eq!(answer.matches("é\n").count(), lines.min(2_000));
-        assert_eq!(answer.ends_with("read on with offset=2001]"), note, "{lines}");
+        assert_eq!(answer.ends_with("continue with offset=2001]"), note, "{lines}");
     }
     let wide = format!("{}\n", "é".repeat(1_000));
     fixture.write("wide", wide.repeat(200));
     let answer = fixture.run("read_file", json!({"path": "wide"}));
     let shown = limits::OUTPUT_BYTES_MAX / wide.len();
     assert!(
-        answer.ends_with(&format!("[lines 1-{shown} of 200; read on with offset={}]", shown + 1))
+        answer.ends_with(&format!("[lines 1-{shown} of 200; continue with offset={}]", shown + 1))
     );
     fixture.write("endless", "é".repeat(limits::OUTPUT_BYTES_MAX));
     let answer = fixture.run("read_file", json!({"path": "endless"}));
@@ -63,7 +63,7 @@ fn a_huge_file_is_read_by_ranges_only() {
         assert_eq!(found["matches"].as_array().unwrap().is_empty(), refused);
     }
     let answer = fixture.run("read_file", json!({"path": "huge", "offset": 8_192, "limit": 1}));
-    assert!(answer.ends_with("x\n[lines 8192-8192; read on with offset=8193]"));
+    assert!(answer.ends_with("x\n[lines 8192-8192; continue with offset=8193]"));
     let answer = fixture.run("read_file", json!({"path": "huge", "offset": 8_193}));
     assert_eq!(answer, "8193\ty");
 }

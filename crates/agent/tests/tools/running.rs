@@ -1,4 +1,4 @@
-//! What `run` runs, and what it ends.
+//! What `run` runs, and which processes it kills.
 
 use std::path::Path;
 use std::process::Command;
@@ -95,7 +95,7 @@ fn a_command_gets_the_variables_on_the_list_and_no_others() {
         assert!(answer.contains(&format!("{name}={value}\n")), "{name}: {answer}");
     }
     assert!(!answer.contains("hush"), "{answer}");
-    // Without a list of their own, not even those the user could name.
+    // Without a list, not even the variables that the user could name.
     let plain = Fixture::new().run("run", json!({"command": "env"}));
     assert!(!plain.contains("NAMED") && !plain.contains("APP_URL"), "{plain}");
 }
@@ -149,7 +149,7 @@ fn a_command_writes_the_workspace_and_the_temporary_folder_and_nothing_else() {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "as it was", "{command}");
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
-    // Reading is free, and so is everything where it may write.
+    // Reading is allowed everywhere, and everything is allowed where it may write.
     for command in [
         format!("cat {shown} > copy"),
         "echo x > /dev/null".into(),
@@ -160,17 +160,17 @@ fn a_command_writes_the_workspace_and_the_temporary_folder_and_nothing_else() {
         let answer = run(&fixture, command.clone());
         assert!(answer.contains("[exit code 0]"), "{command}: {answer}");
     }
-    // What fails for another reason is not put on the sandbox.
+    // Failures with another cause are not blamed on the sandbox.
     let answer = run(&fixture, "false".into());
     assert_eq!(answer, "[exit code 1]");
-    // What was refused is named also where the last part of a command succeeds, or nobody waits.
+    // A refusal is named even if the last part of a command succeeds, or nobody waits for it.
     let piped = run(&fixture, format!("touch {shown}-new 2>&1 | tail -n 1"));
     assert!(piped.contains("[exit code 0]\n[this may be a refusal by the sandbox"), "{piped}");
     let later = fixture.run("run", json!({"command": format!("rm {shown}"), "background": true}));
     let job = later.split('`').nth(1).expect("its name").to_owned();
     let end = fixture.run("run_output", json!({"id": job, "wait_s": 20}));
     assert!(end.contains("[exit code 1]\n[this may be a refusal by the sandbox"), "{end}");
-    // A folder has to be there before it can be written.
+    // A folder must exist before it can be made writable.
     let writable = vec![folder.join("cache")];
     let missing = Fixture::with(RunSettings { writable, ..Default::default() });
     let answer = run(&missing, format!("mkdir {}/cache", folder.display()));
@@ -204,10 +204,10 @@ fn a_command_reaches_no_network_unless_that_was_allowed() {
     let answer = run(&Fixture::new(), false);
     assert!(answer.contains("ermission denied") && answer.contains("[exit code 101]"), "{answer}");
     assert!(answer.contains("reaches no network unless `network` is set"), "{answer}");
-    // Some programs say it with their exit code alone.
+    // Some programs report it with their exit code alone.
     let silent = Fixture::new().run("run", json!({"command": "curl() { return 7; }; curl -s x"}));
     assert!(silent.contains("reaches no network unless `network` is set"), "{silent}");
-    // The loop has asked a person by then.
+    // By then, the loop has asked the user.
     let answer = run(&Fixture::new(), true);
     assert!(answer.ends_with("[exit code 0]"), "{answer}");
     let settings = RunSettings { network: true, ..Default::default() };
@@ -230,7 +230,7 @@ fn a_command_cannot_look_into_or_end_the_program_that_started_it() {
     assert!(answer.contains("ermitted") && answer.contains("sandbox"), "{answer}");
 }
 
-/// Whether a process is there and not merely waiting to be reaped.
+/// Whether a process exists and is not a zombie.
 fn lives(pid: &str) -> bool {
     let Ok(stat) = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")) else {
         return false;
@@ -239,7 +239,7 @@ fn lives(pid: &str) -> bool {
     !matches!(state, Some(b'Z' | b'X'))
 }
 
-/// Waits for a killed process to be gone: the signal is sent, but the kernel takes its time.
+/// Waits until a killed process is gone: the kernel may deliver the signal later.
 fn dies(pid: &str) -> bool {
     let start = std::time::Instant::now();
     while lives(pid) && start.elapsed() < Duration::from_secs(10) {
@@ -271,7 +271,7 @@ fn what_a_command_leaves_in_the_background_ends_with_it() {
 #[test]
 fn a_command_nobody_waits_for_is_ended() {
     let fixture = Fixture::new();
-    let stop = fixture.site.stop.clone();
+    let stop = fixture.tool_context.stop.clone();
     let file = fixture.work().join("pid");
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -47,7 +47,7 @@ fn in_a_folder_of_a_repository_the_rules_of_its_root_hold() {
     assert_eq!(found(), ["src/a.txt"]);
     let lines = paths(&fixture.json("grep", json!({"pattern": "needle"})), "matches");
     assert_eq!(lines, ["src/a.txt"]);
-    // Someone who works in a folder that the rules leave out wants to see its files.
+    // Someone who works in an ignored folder wants to see its files.
     above(".gitignore", "*\n");
     assert_eq!(found().len(), 4);
     for rule in ["work/".to_owned(), format!("/{}/", "work")] {
@@ -142,7 +142,7 @@ fn a_pattern_that_is_wrong_or_too_costly_is_refused() {
 fn a_search_nobody_waits_for_stops() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "x");
-    fixture.site.stop.cancel();
+    fixture.tool_context.stop.cancel();
     for tool in ["grep", "glob"] {
         assert_eq!(fixture.run(tool, json!({"pattern": "x"})), "error: stopped");
     }

@@ -1,8 +1,8 @@
-//! What `recall` and `search_sessions` give back.
+//! What `recall` and `search_sessions` return.
 
 use std::sync::Arc;
 
-use rethread_agent::tool::Site;
+use rethread_agent::tool::ToolContext;
 use rethread_core::context::{Model, Policy};
 use rethread_core::sessions::Fork;
 use rethread_core::{Fixed, MemoryStore, Message, New, Owner, Role, Sessions};
@@ -36,9 +36,10 @@ fn what_was_cut_is_recalled_whole_by_each_kind_of_reference() {
     let other = fixture.named("other");
     fixture.say(other, Message::user("a question"));
     let there = fixture.say(other, Message::assistant(original.clone()));
-    fixture.say(fixture.site.session, call("toolu_1", "grep"));
-    let here = fixture.say(fixture.site.session, Message::tool_result("toolu_1", original.clone()));
-    fixture.say(fixture.site.session, call("toolu_2", "recall"));
+    fixture.say(fixture.tool_context.session, call("toolu_1", "grep"));
+    let here = fixture
+        .say(fixture.tool_context.session, Message::tool_result("toolu_1", original.clone()));
+    fixture.say(fixture.tool_context.session, call("toolu_2", "recall"));
     for reference in [
         json!(here.to_string()),
         json!(here),
@@ -60,8 +61,8 @@ fn what_was_cut_is_recalled_whole_by_each_kind_of_reference() {
 fn ranges_of_lines_and_several_references_are_recalled_at_once() {
     let fixture = Fixture::new();
     let text: String = (1..=50).map(|n| format!("line {n}\n")).collect();
-    fixture.say(fixture.site.session, call("toolu_1", "grep"));
-    let here = fixture.say(fixture.site.session, Message::tool_result("toolu_1", text));
+    fixture.say(fixture.tool_context.session, call("toolu_1", "grep"));
+    let here = fixture.say(fixture.tool_context.session, Message::tool_result("toolu_1", text));
     let recall = |reference: String| fixture.run("recall", json!({"ref": reference}));
     assert_eq!(recall(format!("{here}#3-4")), "line 3\nline 4");
     assert_eq!(recall(format!("{here}#50")), "line 50");
@@ -92,13 +93,17 @@ fn one_of_several_results_in_an_entry_is_recalled_by_its_lines() {
         let lines: String = (1..=400).map(|n| format!("{text} line of many {n}\n")).collect();
         Message::tool_result(id, lines).content
     };
-    fixture.say(fixture.site.session, Message::user("look"));
+    fixture.say(fixture.tool_context.session, Message::user("look"));
     let calls = ["toolu_a", "toolu_b"].map(|id| call(id, "read_file").content).concat();
-    fixture.say(fixture.site.session, Message::new(Role::Assistant, calls));
+    fixture.say(fixture.tool_context.session, Message::new(Role::Assistant, calls));
     let both = [result("toolu_a", "one"), result("toolu_b", "other")].concat();
-    let here = fixture.say(fixture.site.session, Message::new(Role::Tool, both));
+    let here = fixture.say(fixture.tool_context.session, Message::new(Role::Tool, both));
     let model = Model::new("openai", "m");
-    let context = fixture.site.sessions.context(fixture.site.session, &Policy::chat(), &model);
+    let context = fixture.tool_context.sessions.context(
+        fixture.tool_context.session,
+        &Policy::chat(),
+        &model,
+    );
     let results = context.expect("built").messages;
     let results: Vec<String> =
         results.iter().flat_map(|message| message.results()).map(|r| r.text()).collect();
@@ -114,7 +119,7 @@ fn one_of_several_results_in_an_entry_is_recalled_by_its_lines() {
 #[test]
 fn what_cannot_be_recalled_is_said_to_be_missing() {
     let fixture = Fixture::new();
-    fixture.say(fixture.site.session, Message::user("hello"));
+    fixture.say(fixture.tool_context.session, Message::user("hello"));
     for (reference, said) in [
         ("7", "there is no entry 7; the session has 1"),
         ("ffffffff:0", "no session matches `ffffffff`"),
@@ -139,17 +144,17 @@ fn a_call_of_a_parent_is_found_and_an_ambiguous_id_means_the_parent() {
     let at = fixture.say(parent, Message::tool_result("toolu_1", "found long ago"));
     fixture.say(parent, Message::assistant("done"));
     let fork = Fork { at: Some(0), ..Default::default() };
-    let child = fixture.site.sessions.fork(parent, &fork).unwrap().id();
+    let child = fixture.tool_context.sessions.fork(parent, &fork).unwrap().id();
     assert_eq!(child.short(), parent.short(), "they were started in the same minute");
-    let site = Site {
-        sessions: fixture.site.sessions.clone(),
+    let tool_context = ToolContext {
+        sessions: fixture.tool_context.sessions.clone(),
         session: child,
         stop: CancellationToken::new(),
         progress: Default::default(),
     };
     let tool = fixture.tools.find("recall").unwrap();
     for reference in ["toolu_1".to_owned(), format!("{}:{at}", parent.short())] {
-        let answer = tool.run(&json!({"ref": reference}).to_string(), &site);
+        let answer = tool.run(&json!({"ref": reference}).to_string(), &tool_context);
         assert_eq!(answer.unwrap(), "found long ago");
     }
 }
@@ -164,19 +169,23 @@ fn another_owner_s_session_is_not_recalled_or_found() {
     let fixture = Fixture::new();
     let sessions = Sessions::new(store, Owner::local(), world);
     let session = sessions.create(&New::default(), None).unwrap().id();
-    let site =
-        Site { sessions, session, stop: CancellationToken::new(), progress: Default::default() };
+    let tool_context = ToolContext {
+        sessions,
+        session,
+        stop: CancellationToken::new(),
+        progress: Default::default(),
+    };
     let recall = fixture.tools.find("recall").unwrap();
-    let answer = recall.run(&json!({"ref": format!("{secret}:0")}).to_string(), &site);
+    let answer = recall.run(&json!({"ref": format!("{secret}:0")}).to_string(), &tool_context);
     assert!(answer.unwrap_err().0.contains("no session matches"));
     let search = fixture.tools.find("search_sessions").unwrap();
-    assert_eq!(search.run(r#"{"query":"zebra"}"#, &site).unwrap(), r#"{"results":[]}"#);
+    assert_eq!(search.run(r#"{"query":"zebra"}"#, &tool_context).unwrap(), r#"{"results":[]}"#);
 }
 
 #[test]
 fn a_search_of_sessions_never_finds_its_own_question() {
     let fixture = Fixture::new();
-    let session = fixture.site.session;
+    let session = fixture.tool_context.session;
     let other = fixture.named("zoo-plans");
     let there = fixture.say(other, Message::assistant("The zebra gets a new stable."));
     let earlier = fixture.say(session, Message::user("zebra, first time"));
@@ -224,7 +233,7 @@ fn what_people_said_comes_before_what_tools_answered_and_limits_hold() {
 #[test]
 fn a_call_is_found_under_the_name_the_view_gave_it() {
     let fixture = Fixture::new();
-    let session = fixture.site.session;
+    let session = fixture.tool_context.session;
     fixture.say(session, Message::user("q"));
     for text in ["first", "second"] {
         // Some models restart the numbers of their calls in every reply.
@@ -233,7 +242,7 @@ fn a_call_is_found_under_the_name_the_view_gave_it() {
     }
     let model = rethread_core::context::Model::new("openai", "gpt-5");
     let policy = rethread_core::context::Policy::chat();
-    let context = fixture.site.sessions.context(session, &policy, &model).unwrap();
+    let context = fixture.tool_context.sessions.context(session, &policy, &model).unwrap();
     let renamed = context.messages.iter().flat_map(|message| message.calls()).last().unwrap();
     assert_ne!(renamed.id, "0");
     assert_eq!(fixture.run("recall", json!({"ref": renamed.id})), "second");

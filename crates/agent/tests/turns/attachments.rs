@@ -10,14 +10,14 @@ use serde_json::Value;
 
 const ALL: ModelInputs = ModelInputs { images: true, documents: true };
 
-/// A bench whose model can read this.
+/// A bench whose model accepts these inputs.
 fn bench(wire: &str, sees: ModelInputs) -> Bench {
     let mut bench = Bench::new(wire, [Answer::text("I see.")]);
     bench.runner.responder.model.sees = sees;
     bench
 }
 
-/// Says a picture of these bytes.
+/// Sends a picture with these bytes.
 fn show(bench: &Bench, bytes: &[u8]) {
     let blob = bench.handle.sessions().put_blob(bench.session, bytes).expect("stored");
     bench.write(Message::new(Role::User, vec![Block::image(blob, "image/png")]));

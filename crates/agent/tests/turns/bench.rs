@@ -96,22 +96,22 @@ impl Bench {
         std::fs::write(self.path(name), text).expect("written");
     }
 
-    /// Writes a message as if an earlier turn had.
+    /// Appends a message as if an earlier turn had done so.
     pub(crate) fn write(&self, message: Message) {
         self.handle.sessions().append(self.session, vec![message.into()]).expect("appended");
     }
 
-    /// Someone is there, and answers every question like this.
+    /// A user is present, and answers every question like this.
     pub(crate) fn answer_questions_with(&self, answer: PermissionAnswer) {
         self.answer.replace(Some(answer));
     }
 
-    /// How often someone was asked.
+    /// How often the user was asked.
     pub(crate) fn questions_asked(&self) -> usize {
         self.questions.get()
     }
 
-    /// One turn that can be stopped; what happens is kept for later.
+    /// One turn that can be stopped; its events are recorded.
     pub(crate) async fn turn(&self, text: &str) -> Result<Answered, TurnError> {
         self.turn_until(text, &self.stop).await
     }
@@ -190,7 +190,7 @@ impl Bench {
         entries.filter_map(|entry| entry.body.message().cloned()).collect()
     }
 
-    /// Who speaks in the log, and what else happens.
+    /// The roles of the messages in the log, and the kinds of the other entries.
     pub(crate) fn roles(&self) -> Vec<String> {
         let name = |entry: &Entry| match &entry.body {
             Body::Message(message) => message.role.as_str().to_owned(),
@@ -199,7 +199,7 @@ impl Bench {
         self.entries().iter().map(name).collect()
     }
 
-    /// What the tools said.
+    /// The results of the tools.
     pub(crate) fn results(&self) -> Vec<String> {
         self.messages()
             .iter()

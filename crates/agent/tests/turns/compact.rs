@@ -28,7 +28,7 @@ fn summary(text: &str) -> Answer {
     Answer::text(format!("Here it is:\n{}\nI hope it helps.", block(text)))
 }
 
-/// A session with one turn in it, and what the model says next.
+/// A session with one turn, and the model's next reply.
 fn talked(wire: &str, then: impl IntoIterator<Item = Answer>) -> Bench {
     let turn = [Answer::text("Use a token bucket.")];
     let bench = Bench::new(wire, turn.into_iter().chain(then));
@@ -325,7 +325,7 @@ fn worked(turns: u32, then: impl IntoIterator<Item = Answer>) -> Bench {
     bench
 }
 
-/// What a continued session opens with.
+/// What a continued session begins with.
 fn restored(bench: &Bench, id: SessionId) -> Restored {
     match bench.entries_of(id).swap_remove(0).body {
         Body::Restored(restored) => *restored,
@@ -353,7 +353,7 @@ fn a_continued_session_is_given_the_names_of_the_last_turns_after_the_prompt() {
     // The model that summarises is given names, too: the calls are not in what it reads.
     let asked = bench.server.requests()[0].body["messages"].to_string();
     assert!(asked.contains("Names that the last turns used") && asked.contains("src/part_"));
-    // The text around them is the one every summary is asked for with.
+    // The text around them is the usual request for a summary.
     assert!(asked.contains("\\n\\nCreate a structured summary:\\n\\n**Background Context:**"));
 }
 

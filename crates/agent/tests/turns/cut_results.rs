@@ -31,7 +31,7 @@ fn text_that_was_cut_is_recalled_by_its_lines_and_edited() {
         bench.file("a.rs", &text);
         run(bench.turn("change the end of a.rs")).expect("answered");
         let requests = bench.server.requests();
-        assert!(requests[0].text.contains("42#38-74"), "{wire}: it is told how");
+        assert!(requests[0].text.contains("42#38-74"), "{wire}: the context says how to recall");
         let (second, third) = (&requests[1].text, &requests[2].text);
         assert!(second.contains("cut; recall 3]"), "{wire}: {second}");
         assert!(!second.contains("the end of it all"), "{wire}: it was cut");

@@ -10,7 +10,7 @@ fn long_file() -> String {
     (1..=900).map(|n| format!("    step(\"ordinary words\", {});\n", n % 90)).collect()
 }
 
-/// A turn that reads a file, and two that say a word.
+/// A turn that reads a file, and two short ones.
 fn answers() -> [Answer; 5] {
     [
         Answer::calls([("read_file", json!({"path": "a.rs"}))]),

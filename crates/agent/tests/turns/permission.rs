@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, run};
 
-/// Runs a turn in which every question is answered in this order, and gives what was asked.
+/// Runs a turn in which the questions get these answers in order. Returns the questions.
 fn asked(
     bench: &mut Bench,
     answers: impl IntoIterator<Item = PermissionAnswer>,
@@ -150,5 +150,5 @@ fn where_nobody_can_be_asked_such_a_call_is_refused() {
     assert!(results[0].contains("nobody can be asked here"), "{results:?}");
     assert!(results[1].contains("nobody can be asked here"), "{results:?}");
     assert!(!bench.path("fetched").exists() && !bench.path(".vscode").exists());
-    assert!(bench.path("plain").exists(), "an ordinary command needs nobody");
+    assert!(bench.path("plain").exists(), "an ordinary command needs no consent");
 }

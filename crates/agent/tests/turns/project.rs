@@ -18,7 +18,7 @@ fn ask(bench: &Bench, text: &str) {
 }
 
 /// The last system message.
-fn told(bench: &Bench) -> String {
+fn system_message(bench: &Bench) -> String {
     let asked = bench.server.requests();
     asked.last().expect("asked").body["system"].to_string()
 }
@@ -41,7 +41,11 @@ fn the_text_is_an_entry_when_first_used_and_when_changed_and_at_no_other_time() 
     bench.file("AGENTS.md", "Use tabs.");
     assert_eq!(system_messages(&bench), 1);
     ask(&bench, "first");
-    assert!(told(&bench).contains("# AGENTS.md\\n\\nUse tabs."), "{}", told(&bench));
+    assert!(
+        system_message(&bench).contains("# AGENTS.md\\n\\nUse tabs."),
+        "{}",
+        system_message(&bench)
+    );
     assert_eq!(system_messages(&bench), 2);
     ask(&bench, "second");
     assert_eq!(system_messages(&bench), 2, "nothing has changed");
@@ -49,14 +53,17 @@ fn the_text_is_an_entry_when_first_used_and_when_changed_and_at_no_other_time() 
     bench.file("AGENTS.md", "Use spaces.");
     assert_eq!(hash(&bench), before, "a context is what the log says, not what is on disk");
     ask(&bench, "third");
-    assert!(told(&bench).contains("Use spaces.") && !told(&bench).contains("Use tabs."));
+    assert!(
+        system_message(&bench).contains("Use spaces.")
+            && !system_message(&bench).contains("Use tabs.")
+    );
     assert_eq!(system_messages(&bench), 3);
     let session = bench.handle.sessions().get(bench.session).expect("there");
     let files = project_files(bench.handle.sessions(), &session).expect("read");
     assert_eq!((files.len(), files[0].path.as_str(), files[0].bytes), (1, "AGENTS.md", 11));
     std::fs::remove_file(bench.path("AGENTS.md")).expect("removed");
     ask(&bench, "fourth");
-    assert!(!told(&bench).contains("Use spaces."));
+    assert!(!system_message(&bench).contains("Use spaces."));
     assert_eq!(system_messages(&bench), 4);
 }
 
@@ -66,7 +73,7 @@ fn another_agent_that_answers_once_gets_them_too_and_the_own_instructions_come_b
     let bench = Bench::new("anthropic", answers);
     bench.file("AGENTS.md", "Use tabs.");
     ask(&bench, "first");
-    let own = told(&bench);
+    let own = system_message(&bench);
     run(async {
         let target = rethread_agent::Target::Session(bench.session);
         let options = TurnOptions { agent: Some("plan".into()), ..TurnOptions::default() };
@@ -74,10 +81,13 @@ fn another_agent_that_answers_once_gets_them_too_and_the_own_instructions_come_b
         let started = bench.handle.start_turn(target, question, options, Events::none()).await;
         started.expect("started").ended().await.outcome.expect("answered");
     });
-    assert!(told(&bench).contains("You plan work") && told(&bench).contains("Use tabs."));
+    assert!(
+        system_message(&bench).contains("You plan work")
+            && system_message(&bench).contains("Use tabs.")
+    );
     let written = system_messages(&bench);
     ask(&bench, "third");
-    assert_eq!(told(&bench), own);
+    assert_eq!(system_message(&bench), own);
     assert_eq!(system_messages(&bench), written, "nothing more had to be written");
 }
 
@@ -90,7 +100,7 @@ fn a_project_cannot_turn_tools_on_by_what_it_says() {
                 You may use `run`.";
     bench.file("AGENTS.md", text);
     ask(&bench, "second");
-    assert!(told(&bench).contains("You may use `run`."));
+    assert!(system_message(&bench).contains("You may use `run`."));
     assert_eq!(tools(1), tools(0));
     assert!(!tools(1).contains("\"run\""));
 }
@@ -109,12 +119,19 @@ fn a_session_that_was_opened_in_another_folder_names_the_one_its_tools_work_in()
     bench.file("AGENTS.md", "Use tabs.");
     ask(&bench, "first");
     let here = bench.runner.responder.workspace.clone().expect("a folder");
-    assert!(told(&bench).contains(&format!("Be careful.\\n\\nThe workspace is {here}.\\n\\n")));
-    assert!(!told(&bench).contains("/elsewhere"), "{}", told(&bench));
+    assert!(
+        system_message(&bench)
+            .contains(&format!("Be careful.\\n\\nThe workspace is {here}.\\n\\n"))
+    );
+    assert!(!system_message(&bench).contains("/elsewhere"), "{}", system_message(&bench));
     ask(&bench, "second");
     assert_eq!(system_messages(&bench), 2, "nothing has changed");
     // Only the line that this program writes is about the tools.
     bench.session = other;
     ask(&bench, "third");
-    assert!(told(&bench).contains("/elsewhere.\\n\\nSo it said."), "{}", told(&bench));
+    assert!(
+        system_message(&bench).contains("/elsewhere.\\n\\nSo it said."),
+        "{}",
+        system_message(&bench)
+    );
 }

@@ -1,4 +1,4 @@
-//! What a provider refuses never locks a session.
+//! A turn that a provider refuses never blocks its session.
 
 use rethread_agent::Event;
 use rethread_agent::scripted::{Answer, ReceivedRequest};
@@ -24,7 +24,7 @@ fn left_out(bench: &Bench) -> Vec<u64> {
         .collect()
 }
 
-/// Whether a request held these words.
+/// Whether a request contained these words.
 fn says(asked: &ReceivedRequest, words: &str) -> bool {
     asked.body.to_string().contains(words)
 }
@@ -39,7 +39,7 @@ fn a_turn_that_was_refused_for_its_content_is_left_out_and_the_session_continues
         assert!(error.ends_with("stays in the log and is not sent to the model again"), "{error}");
         assert_eq!(run(bench.turn("and the weather?")).expect("answered").text, "Gladly.");
         let requests = bench.server.requests();
-        assert_eq!(requests.len(), 3, "nobody asks again for nothing");
+        assert_eq!(requests.len(), 3, "there is no useless retry");
         assert!(says(&requests[1], "something awful") && !says(&requests[2], "something awful"));
         assert!(says(&requests[2], "good morning") && says(&requests[2], "weather"));
         let [turn] = left_out(&bench)[..] else { panic!("{:?}", left_out(&bench)) };
@@ -70,7 +70,7 @@ fn after_a_bare_400_the_next_question_is_sent_with_the_failed_one_and_then_witho
         assert!(left_out(&bench).is_empty(), "it is not clear yet what was refused");
         assert_eq!(run(bench.turn("and the weather?")).expect("answered").text, "Gladly.");
         let told = bench.events().iter().any(|e| matches!(e, Event::LeftOut { turns: 1 }));
-        assert!(told, "people are told");
+        assert!(told, "it is reported");
         run(bench.turn("thank you")).expect("answered");
         let requests = bench.server.requests();
         let odd: Vec<bool> = requests.iter().map(|asked| says(asked, "something odd")).collect();
@@ -123,7 +123,7 @@ fn a_question_is_asked_again_without_what_came_of_it() {
     let bench = Bench::new("openai", [Answer::text("Nonsense."), Answer::text("Sense.")]);
     run(bench.turn("make sense")).expect("answered");
     let sessions = bench.handle.sessions();
-    let question = sessions.take_back_turn(bench.session).expect("taken back").expect("asked");
+    let question = sessions.withdraw_turn(bench.session).expect("taken back").expect("asked");
     assert_eq!(run(bench.turn(&question.plain_text())).expect("answered").text, "Sense.");
     let last = bench.server.requests().pop().expect("asked");
     assert!(!says(&last, "Nonsense"));
@@ -160,7 +160,7 @@ fn what_was_left_out_stays_out_when_the_session_is_compacted() {
     let bench = Bench::new("openai", answers);
     run(bench.turn("good morning")).expect("answered");
     run(bench.turn("make sense")).expect("answered");
-    bench.handle.sessions().take_back_turn(bench.session).expect("taken back");
+    bench.handle.sessions().withdraw_turn(bench.session).expect("taken back");
     run(bench.turn("make sense")).expect("answered");
     let how = rethread_agent::SummaryMethod::Model;
     run(bench.runner.compact(bench.session, how, |_| {})).expect("compacted");

@@ -1,4 +1,4 @@
-//! Files as they were: what is kept before a change, and what can be put back.
+//! Earlier versions of files: what is saved before a change, and what can be restored.
 
 use rethread_agent::scripted::Answer;
 use rethread_agent::{FileChanged, Grant, PastFile};
@@ -96,7 +96,7 @@ fn a_file_is_put_back_with_every_byte_and_what_it_held_meanwhile_is_kept() {
     assert!(!bench.path("new/c.txt").exists());
     let kept = bench.handle.sessions().blob(bench.session, BlobId::of(b"more"));
     assert_eq!(kept.expect("kept"), b"more");
-    // Someone was quicker than the answer: nothing of theirs is lost.
+    // Someone changed the file before the question was answered: their change is not lost.
     bench.file("b.bin", "theirs");
     let error = bench.runner.put_back(bench.session, &done.files[0]).expect_err("changed");
     assert_eq!(error, "it changed just now");

@@ -1,12 +1,12 @@
-//! How far a turn goes: its rounds, what repeats itself, and what runs at the same time.
+//! The limits of a turn: its rounds, repetitions, and parallel calls.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use rethread_agent::limits::ROUNDS_MAX;
 use rethread_agent::scripted::Answer;
-use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
-use rethread_agent::{End, Events, Grant, Pace, PermissionAnswer, TurnOptions};
+use rethread_agent::tool::{Spec, Tool, ToolContext, ToolFailure};
+use rethread_agent::{End, Events, Grant, PermissionAnswer, TurnMode, TurnOptions};
 use rethread_core::Message;
 use rethread_core::entry::{Body, RoundLimit};
 use rethread_core::message::BlockKind;
@@ -35,7 +35,7 @@ fn a_turn_that_reaches_the_configured_limit_says_so_after_its_last_text() {
     for rounds in [9, 10] {
         let mut bench = Bench::new("anthropic", different_calls(rounds));
         bench.server.push(Answer::text("done"));
-        bench.runner.responder.bounds.rounds = Some(10);
+        bench.runner.responder.limits.rounds = Some(10);
         let answer = run(bench.turn("go on for ever")).expect("answered");
         assert_eq!((answer.rounds, bench.server.requests().len()), (10, 10));
         if rounds == 9 {
@@ -45,7 +45,7 @@ fn a_turn_that_reaches_the_configured_limit_says_so_after_its_last_text() {
         assert_eq!(answer.text, "try 9\n\n[Tool call limit reached]");
         assert_eq!(answer.end, End::RoundLimit);
         assert_eq!(limits(&bench), [RoundLimit::default()]);
-        // Any message continues.
+        // Any message continues the session.
         let answer = run(bench.again("continue")).expect("answered");
         assert_eq!((answer.end, answer.text.as_str()), (End::Answered, "done"));
     }
@@ -62,7 +62,7 @@ fn a_turn_takes_two_hundred_rounds_where_nobody_set_another_number() {
 fn the_question_of_an_editor_takes_ten_rounds_repeated_or_not() {
     let calls = (0..11).map(|_| Answer::calls([("list_dir", json!({}))]));
     let bench = Bench::new("openai", calls);
-    let options = TurnOptions { pace: Pace::Editor, ..TurnOptions::default() };
+    let options = TurnOptions { mode: TurnMode::Editor, ..TurnOptions::default() };
     let (question, events) = (Message::user("look"), Events::none());
     let turn = bench.runner.run_turn(bench.session, question, &options, &events, &bench.stop);
     let answer = run(turn).expect("answered");
@@ -106,7 +106,7 @@ fn the_same_call_with_another_result_and_work_between_are_not_repetition() {
 /// A tool whose calls wait for one another, and that notes when each began and ended.
 struct Meeting {
     name: &'static str,
-    /// How many have to be there at the same time.
+    /// How many have to run at the same time.
     wanted: usize,
     there: Arc<(Mutex<usize>, Condvar)>,
     notes: Arc<Mutex<Vec<String>>>,
@@ -122,7 +122,7 @@ impl Tool for Meeting {
         self.name == "change"
     }
 
-    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, input: &str, _tool_context: &ToolContext) -> Result<String, ToolFailure> {
         let input: Value = serde_json::from_str(input).expect("JSON");
         let note = |what: &str| {
             self.notes.lock().expect("whole").push(format!("{what} {} {}", self.name, input["n"]));

@@ -1,7 +1,7 @@
-//! Subagents: sessions of their own, with no permission their parent lacks.
+//! Subagents: separate sessions, with no permission that their parent lacks.
 
 use rethread_agent::scripted::{Answer, Server};
-use rethread_agent::{End, Event, Events, Grant, Pace, PermissionAnswer, TurnOptions};
+use rethread_agent::{End, Event, Events, Grant, PermissionAnswer, TurnMode, TurnOptions};
 use rethread_core::message::Usage;
 use rethread_core::session::SessionKind;
 use rethread_core::store::Filter;
@@ -170,7 +170,7 @@ fn subagents_are_nested_two_deep_at_the_most() {
 #[test]
 fn an_agent_with_a_list_of_tools_and_an_editors_question_are_offered_no_subagents() {
     let mut bench = Bench::new("anthropic", [Answer::text("one"), Answer::text("two")]);
-    let options = TurnOptions { pace: Pace::Editor, ..TurnOptions::default() };
+    let options = TurnOptions { mode: TurnMode::Editor, ..TurnOptions::default() };
     let (question, events) = (Message::user("look"), Events::none());
     let turn = bench.runner.run_turn(bench.session, question, &options, &events, &bench.stop);
     run(turn).expect("answered");

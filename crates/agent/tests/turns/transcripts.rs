@@ -1,4 +1,4 @@
-//! Transcripts on disk: what they are called, and the index that another program reads.
+//! Transcripts on disk: their names, and the index that another program reads.
 
 use std::fs;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bench::{Bench, WIRES, run};
 
 use rethread_agent::scripted::Answer;
-use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
+use rethread_agent::tool::{Spec, Tool, ToolContext, ToolFailure};
 use rethread_agent::{End, Event, Grant, NOT_RUN, PermissionAnswer, TurnError};
 use rethread_core::log::INTERRUPTED;
 use rethread_core::message::Usage;
@@ -224,7 +224,7 @@ impl Tool for Hangs {
         false
     }
 
-    fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, _: &str, _: &ToolContext) -> Result<String, ToolFailure> {
         self.0.lock().expect("whole").recv().ok();
         Ok("too late".into())
     }
@@ -237,7 +237,7 @@ fn a_tool_timeout_is_returned_to_the_model() {
     let (_keep, never) = std::sync::mpsc::channel();
     let tools = (*bench.runner.responder.tools).clone().with(Arc::new(Hangs(never.into())));
     bench.runner.responder.tools = Arc::new(tools);
-    bench.runner.responder.bounds.tool_time = std::time::Duration::from_millis(50);
+    bench.runner.responder.limits.tool_time = std::time::Duration::from_millis(50);
     let answer = run(bench.turn("hang")).expect("answered");
     assert_eq!(answer.text, "it hung");
     assert!(bench.results()[0].contains("longer than"), "{:?}", bench.results());
@@ -321,7 +321,7 @@ fn inside_a_turn_the_bytes_already_sent_stay_the_same() {
     }
 }
 
-/// The messages without the cache marks: those move.
+/// The messages without the cache breakpoints, which move.
 fn without_breakpoints(mut messages: serde_json::Value) -> String {
     for message in messages.as_array_mut().into_iter().flatten() {
         for block in message["content"].as_array_mut().into_iter().flatten() {
@@ -331,7 +331,7 @@ fn without_breakpoints(mut messages: serde_json::Value) -> String {
     messages.to_string()
 }
 
-/// A tool during which the person stops the turn.
+/// A tool during which the user stops the turn.
 struct Stops(tokio_util::sync::CancellationToken);
 
 impl Tool for Stops {
@@ -347,7 +347,7 @@ impl Tool for Stops {
         false
     }
 
-    fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
+    fn run(&self, _: &str, _: &ToolContext) -> Result<String, ToolFailure> {
         self.0.cancel();
         Ok("done all the same".into())
     }
@@ -368,7 +368,7 @@ fn once_a_turn_is_stopped_none_of_its_further_calls_is_run() {
     let answer = run(bench.turn("go")).expect("stopped");
     assert_eq!(answer.end, End::Stopped);
     assert!(!bench.path("after.txt").exists());
-    assert_eq!(bench.results(), ["done all the same", NOT_RUN], "the log tells what happened");
+    assert_eq!(bench.results(), ["done all the same", NOT_RUN], "the log records what happened");
 }
 
 #[test]

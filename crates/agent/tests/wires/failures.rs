@@ -1,4 +1,4 @@
-//! What goes wrong is said so that the loop knows what to do.
+//! Failures are reported so that the loop knows what to do.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn a_provider_that_cannot_be_used_is_said_before_anything_is_sent() {
 
 #[test]
 fn nobody_there_is_said_with_scheme_host_and_port_only() {
-    // Nobody listens on this port for decades.
+    // A port that no program uses.
     let url = "http://127.0.0.1:1";
     let base = "http://user:secret@127.0.0.1:1/some/path".to_owned();
     let env = Env {

@@ -70,7 +70,7 @@ fn parallel_calls_keep_their_order_and_their_results_go_back() {
         // The server refuses calls without results and results without calls.
         let mut messages = continued(reply);
         ask(&server, provider, &messages);
-        // A turn that was given up, too.
+        // Also for a turn that was abandoned.
         messages.push(Message::user("Never mind."));
         ask(&server, provider, &messages);
     }

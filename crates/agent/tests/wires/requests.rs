@@ -1,4 +1,4 @@
-//! What is sent is what a provider takes.
+//! What is sent is what a provider accepts.
 
 use rethread_agent::provider::Failure;
 use rethread_agent::scripted::{Answer, ReceivedRequest, Server};
@@ -108,11 +108,11 @@ fn four_places_are_marked_for_the_cache() {
     ask_in(&server.env(), "anthropic", &messages, messages.len()).0.unwrap();
     let asked = server.requests().pop().unwrap();
     assert_eq!(marks(&asked), with("/messages/4/content/1"));
-    // Of the two results only the first is stable: what comes after it is not worth writing.
+    // Only the first of the two results is stable: what follows it is not worth caching.
     ask_in(&server.env(), "anthropic", &messages, messages.len() - 1).0.unwrap();
     let asked = server.requests().pop().unwrap();
     assert_eq!(marks(&asked), with("/messages/4/content/0"));
-    // A mark changes nothing in the arguments of a call, and comes after its other fields.
+    // A breakpoint changes nothing in the arguments of a call, and comes after its other fields.
     messages.truncate(messages.len() - 2);
     ask_in(&server.env(), "anthropic", &messages, messages.len()).0.unwrap_err();
     let asked = server.requests().pop().unwrap();

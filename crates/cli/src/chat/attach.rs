@@ -141,7 +141,7 @@ impl Attached {
         let is_cut = content.is_cut();
         match content {
             Content::Text { text, bytes } if text.is_empty() && is_cut => self.notes.push(format!(
-                "not attached: no room for `{}` ({} bytes) beside the rest",
+                "not attached: `{}` ({} bytes) does not fit with the other attachments",
                 one_line(&path),
                 count(bytes)
             )),
@@ -352,7 +352,7 @@ mod tests {
             attached.notes,
             [
                 "attached full.txt, the first 1 line (256,000 of 262,144 bytes)",
-                "not attached: no room for `a.txt` (4 bytes) beside the rest"
+                "not attached: `a.txt` (4 bytes) does not fit with the other attachments"
             ]
         );
         assert_eq!(attached.prefixes.len(), 2, "the output of a command, and one file");

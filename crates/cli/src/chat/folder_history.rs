@@ -46,7 +46,7 @@ fn questions(sessions: &Sessions, workspace: Option<String>) -> Vec<String> {
         }
         let end = session.tally.entries;
         let range = end.saturating_sub(ENTRIES_MAX)..end;
-        for entry in sessions.entries(session.id(), range).around_damage().flatten() {
+        for entry in sessions.entries(session.id(), range).skip_damaged().flatten() {
             let message = entry.body.message().filter(|message| message.opens_turn());
             let text = message.map(|message| message.plain_text()).unwrap_or_default();
             if !text.is_empty() && text.len() <= QUESTION_BYTES_MAX {

@@ -1,24 +1,28 @@
 //! The chat: `rethread` without a command.
 //!
-//! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` interprets a line, `verbs.rs`
-//! implements commands, `past.rs` exits, compacts and resumes, `once.rs` is `-p`. The host decides
-//! which agent answers, and with which tools; `opening.rs` asks the user if necessary. Every
-//! message is on disk before the model is asked, so there is nothing to save on the way.
+//! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` interprets a line, `commands.rs`
+//! implements commands, `exit_and_resume.rs` exits, compacts and resumes, `one_shot.rs` is `-p`.
+//! The host decides which agent answers, and with which tools; `opening.rs` asks the user if
+//! necessary. Every message is on disk before the model is asked, so there is nothing to save on
+//! the way.
 //!
-//! `questions.rs` asks the user. Output: `say.rs` writes lines, at a terminal and elsewhere. While
-//! a turn runs in a capable terminal, `watch.rs` shows it: `turn_view.rs` turns events into lines,
-//! `tool_line.rs` each call into one, `screen.rs` draws them, `pager.rs` shows a call in full.
-//! Input: `keyboard.rs` reads the terminal, `keys.rs` parses keys, `prompt.rs` turns keys into a
-//! line with `line_editor.rs` and `prompt_view.rs`; `typed_ahead.rs` is for keys typed during a
-//! turn, and `input.rs` puts all of it in order.
+//! `questions.rs` asks the user. Output: `output.rs` writes lines, at a terminal and elsewhere.
+//! While a turn runs in a capable terminal, `watch.rs` shows it: `turn_view.rs` turns events into
+//! lines, `tool_line.rs` each call into one, `screen.rs` draws them, `pager.rs` shows a call in
+//! full. Input: `keyboard.rs` reads the terminal, `keys.rs` parses keys, `prompt.rs` turns keys
+//! into a line with `line_editor.rs` and `prompt_view.rs`; `typed_ahead.rs` is for keys typed
+//! during a turn, and `input.rs` puts all of it in order.
 
 mod attach;
 mod buffer;
 mod clipboard;
 mod command_output;
+mod commands;
 mod completions;
+mod context_window;
 mod cost;
 mod editor_program;
+pub(crate) mod exit_and_resume;
 mod folder_history;
 mod help;
 mod input;
@@ -28,13 +32,13 @@ mod line_editor;
 mod menu;
 mod model;
 mod notify;
-mod once;
+mod one_shot;
 mod opening;
 mod other_windows;
+mod output;
 mod pager;
 pub(crate) mod paint;
 mod parse_line;
-pub(crate) mod past;
 mod past_questions;
 mod permission_prompt;
 mod permissions;
@@ -44,7 +48,6 @@ mod prompt_view;
 mod questions;
 pub(crate) mod replay;
 mod rewind;
-mod say;
 mod screen;
 mod shell;
 mod status;
@@ -54,9 +57,7 @@ pub(crate) mod tool_line;
 mod trash;
 mod turn_view;
 mod typed_ahead;
-mod verbs;
 mod watch;
-mod window;
 
 use std::collections::HashSet;
 use std::io::{IsTerminal, stderr, stdin, stdout};
@@ -85,8 +86,8 @@ use completions::Completions;
 pub(crate) use cost::{cached, money};
 use input::{Input, Line};
 use line_editor::LineEditor;
+use output::{Look, Voice};
 use parse_line::{ChatCommand, TypedLine, understand};
-use say::{Look, Voice};
 pub(crate) use status::folder;
 pub(crate) use tool_line::lasted;
 
@@ -350,7 +351,7 @@ impl Chat {
                     self.leave(SummaryMethod::Extract).await?;
                     return Err(Error::Io(error));
                 }
-                Err(error) => self.tell(&error),
+                Err(error) => self.report(&error),
             }
         }
     }
@@ -457,17 +458,17 @@ impl Chat {
             tokio::select! {
                 line = self.input.next() => match line {
                     Some(Line::Text(text)) if self.voice.typed && text.len() >= TERMINAL_LINE => {
-                        self.tell(&cut_line());
+                        self.report(&cut_line());
                     }
                     Some(Line::Text(text)) if self.voice.typed => return Ok(Typed::by_hand(text)),
                     Some(Line::Text(text)) => return Ok(Typed::piped(text)),
                     Some(Line::Ahead(typed)) => return Ok(typed),
                     Some(Line::Key(_)) => {}
-                    Some(Line::NotText) => self.tell(&Error::Word {
+                    Some(Line::NotText) => self.report(&Error::Word {
                         what: "this line is not valid UTF-8; it was not sent".into(),
                         hint: "check the encoding of the input",
                     }),
-                    Some(Line::TooLong) => self.tell(&Error::Word {
+                    Some(Line::TooLong) => self.report(&Error::Word {
                         what: "this line is longer than 4 MiB; it was not sent".into(),
                         hint: "save it to a file in the workspace and ask about the file",
                     }),
@@ -476,7 +477,7 @@ impl Chat {
                         return Err(Leaving::Told);
                     }
                     Some(Line::Failed(what)) => {
-                        self.tell(&Error::Io(std::io::Error::other(what)));
+                        self.report(&Error::Io(std::io::Error::other(what)));
                         return Err(Leaving::Asked);
                     }
                     None => {
@@ -556,7 +557,7 @@ impl Chat {
             let stopped = match self.compact().await {
                 Ok(stopped) => stopped,
                 Err(error) => {
-                    self.tell(&error);
+                    self.report(&error);
                     false
                 }
             };
@@ -592,7 +593,7 @@ impl Chat {
             || Error::Word { what: "no question to ask again".into(), hint: "say something first" };
         self.show_other_windows()?;
         let id = self.session.ok_or_else(nothing)?;
-        let question = self.handle.call(|sessions| sessions.take_back_turn(id))?;
+        let question = self.handle.call(|sessions| sessions.withdraw_turn(id))?;
         let question = question.ok_or_else(nothing)?;
         self.voice.notice(format_args!("\x1b[2m> {}\x1b[0m", one_line(&question.plain_text())));
         self.converse(id, question).await
@@ -741,7 +742,7 @@ impl Chat {
     }
 
     /// Shows an error; the chat continues.
-    fn tell(&self, error: &Error) {
+    fn report(&self, error: &Error) {
         let _code: ExitCode = errors::report_in_chat(error, self.cli.global.json);
     }
 }

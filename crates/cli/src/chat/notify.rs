@@ -6,7 +6,7 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(10);
 
 /// The text of the notification.
-const TEXT: &str = "rethread: the answer is there";
+const TEXT: &str = "rethread: the answer is ready";
 
 /// Terminals that support OSC 777, by a variable they set.
 const BY_777: [&str; 1] = ["VTE_VERSION"];

@@ -25,11 +25,12 @@ pub(super) fn last_chat(cli: &Cli) -> Result<Option<Session>, Error> {
         }
     }
     let filter = Filter { workspace: Some(cli.workspace()?), ..Sessions::default_filter() };
-    let here = cli.sessions.list_spoken(&filter, None, 1)?.sessions.pop();
+    let here = cli.sessions.list_with_messages(&filter, None, 1)?.sessions.pop();
     if here.is_some() || !cli.shares_its_directory() {
         return Ok(here);
     }
-    let newest = cli.sessions.list_spoken(&Sessions::default_filter(), None, 1)?.sessions.pop();
+    let newest =
+        cli.sessions.list_with_messages(&Sessions::default_filter(), None, 1)?.sessions.pop();
     Ok(newest.filter(|session| session.header.profile.workspace.is_none()))
 }
 
@@ -160,7 +161,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Sessions of this folder beside the one that is open.
+    /// Sessions of this folder other than the one that is open.
     pub(super) fn others(&self) -> Result<u64, Error> {
         let workspace = self.runner.responder.workspace.clone();
         let filter = Filter { workspace, ..Sessions::default_filter() };

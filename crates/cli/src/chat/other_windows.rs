@@ -56,7 +56,7 @@ impl Chat {
         if begin >= end || self.voice.quiet {
             return Ok(());
         }
-        let entries = self.handle.sessions().entries(id, begin..end).around_damage();
+        let entries = self.handle.sessions().entries(id, begin..end).skip_damaged();
         let entries = entries.collect::<sessions::Result<Vec<_>>>()?;
         let mut added = turns(entries);
         added.retain(|turn| turn.parts().any(is_said));

@@ -110,9 +110,13 @@ fn listed(holding: &Permissions, usual: &[Grant]) -> String {
         text += &format!("  {}  {grant}  {whence}\n", index + 1);
     }
     text += match holding.can_ask {
+        true if holding.allow.is_empty() => "You are asked about every change.\n",
         true => {
             "You are asked about every other change. You are always asked about commands that need \
                  the network, and about files that other programs run on their own.\n"
+        }
+        false if holding.allow.is_empty() => {
+            "No one can be asked here, so no tool that changes anything is offered.\n"
         }
         false => "No one can be asked here, so no other tool that changes anything is offered.\n",
     };

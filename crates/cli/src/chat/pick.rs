@@ -4,7 +4,7 @@ use rethread_core::{Session, SessionId, sessions};
 use tokio::task::JoinSet;
 
 use super::Chat;
-use super::say::{Look, print};
+use super::output::{Look, print};
 use super::screen::Screen;
 use super::typed_ahead::TypedAhead;
 use crate::errors::Error;

@@ -10,9 +10,9 @@ use super::attach::{dropped_picture, mention};
 use super::buffer::Typed;
 use super::keys::Key;
 use super::line_editor::Edited;
+use super::output::print;
 use super::paint::Paint;
 use super::prompt_view::{sent, view};
-use super::say::print;
 use super::screen::Screen;
 use super::{Chat, Leaving, clipboard, folder_history};
 use crate::errors::Error;
@@ -122,7 +122,7 @@ impl Chat {
                     if std::mem::replace(&mut warned, true) {
                         return Err(Leaving::AtOnce);
                     }
-                    self.tell_how_to_leave(screen);
+                    self.explain_how_to_leave(screen);
                 }
                 _ = self.window_change.recv() => {}
                 () = tokio::time::sleep(settles_in), if !settles_in.is_zero() => {}
@@ -186,16 +186,16 @@ impl Chat {
                 if std::mem::replace(warned, true) {
                     return Next::Leave(Leaving::AtOnce);
                 }
-                self.tell_how_to_leave(screen);
+                self.explain_how_to_leave(screen);
             }
-            Edited::NotText => self.tell_above(
+            Edited::NotText => self.report_above(
                 screen,
                 &Error::Word {
                     what: "this line is not valid UTF-8; it was not sent".into(),
                     hint: "check the encoding of the input",
                 },
             ),
-            Edited::PasteTooLong => self.tell_above(
+            Edited::PasteTooLong => self.report_above(
                 screen,
                 &Error::Word {
                     what: "the paste is longer than 4 MiB and was not inserted".into(),
@@ -242,7 +242,7 @@ impl Chat {
             _ => Ok(()),
         };
         if let Err(error) = done {
-            self.tell_above(screen, &error);
+            self.report_above(screen, &error);
         }
         match self.terminated {
             true => Next::Leave(Leaving::Told),
@@ -250,14 +250,14 @@ impl Chat {
         }
     }
 
-    fn tell_how_to_leave(&mut self, screen: &mut Screen) {
+    fn explain_how_to_leave(&mut self, screen: &mut Screen) {
         screen.end("").ok();
         self.voice.notice("(`exit` or Ctrl-C again leaves)");
     }
 
     /// Shows an error above the prompt.
-    pub(super) fn tell_above(&mut self, screen: &mut Screen, error: &Error) {
+    pub(super) fn report_above(&mut self, screen: &mut Screen, error: &Error) {
         screen.end("").ok();
-        self.tell(error);
+        self.report(error);
     }
 }

@@ -9,8 +9,8 @@ use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::input::Line;
+use super::output::Look;
 use super::permission_prompt::{DIFF_LINES, PermissionPrompt, PromptAnswer};
-use super::say::Look;
 use super::{Chat, STILL_WORKING, UNANSWERABLE, YES_OR_NO, tool_line};
 use crate::errors::Error;
 use crate::out::{columns, wrapped};

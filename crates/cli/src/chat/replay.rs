@@ -61,8 +61,8 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                 lines += &view.event(&notice, now);
             }
             TurnPart::Finished(_) => {}
-            TurnPart::Beside => {
-                if let Some(note) = beside(&entry.body) {
+            TurnPart::Outside => {
+                if let Some(note) = between_turns(&entry.body) {
                     lines += &view.finish(now);
                     lines += &wrapped(&paint.dim(&note), style.width);
                 }
@@ -86,8 +86,8 @@ fn question(message: &Message, paint: Paint, columns: usize) -> String {
     wrapped(&text, columns)
 }
 
-/// What happened beside the turns, as far as it explains what follows.
-fn beside(body: &Body) -> Option<String> {
+/// What happened between turns, if it explains what follows.
+fn between_turns(body: &Body) -> Option<String> {
     Some(match body {
         Body::Cleared { .. } => "(the context was cleared here)".into(),
         Body::Undone { .. } => "(the clear was undone)".into(),

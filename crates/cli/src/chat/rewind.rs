@@ -10,7 +10,7 @@ use rethread_render::Diff;
 use rethread_render::terminal::render_diff;
 
 use super::Chat;
-use super::say::Look;
+use super::output::Look;
 use crate::commands::change;
 use crate::errors::Error;
 use crate::out::{ago, clean, fit, one_line, plural};
@@ -79,7 +79,7 @@ impl Chat {
         self.handle.inherit_trust(from, session.id());
         self.enter(session.id()).await?;
         self.rewound = Some((session.id(), from));
-        let chosen = done.files.iter().filter(|file| !file.is_as_it_was()).filter(|file| {
+        let chosen = done.files.iter().filter(|file| !file.has_earlier_content()).filter(|file| {
             which == Which::All || which == Which::Untouched && !file.changed_meanwhile()
         });
         for file in chosen {
@@ -99,7 +99,7 @@ impl Chat {
     /// Restores files to their state before a `/rewind`. Those that someone changed since are not
     /// touched.
     pub(super) fn undo_put_back(&self, id: SessionId, files: &[PastFile]) {
-        for file in files.iter().filter(|file| !file.is_as_it_was()) {
+        for file in files.iter().filter(|file| !file.has_earlier_content()) {
             match file.changed_meanwhile() {
                 true => self.voice.notice(format_args!(
                     "  {} was changed since, and stays as it is",
@@ -124,7 +124,7 @@ impl Chat {
     /// Shows what was done since, and asks which files to restore. `None` if the user cancels.
     async fn which_files(&mut self, done: &DoneSince) -> Option<Which> {
         let changed: Vec<&PastFile> =
-            done.files.iter().filter(|file| !file.is_as_it_was()).collect();
+            done.files.iter().filter(|file| !file.has_earlier_content()).collect();
         for (path, why) in &done.out_of_reach {
             let (path, why) = (one_line(path), one_line(why));
             self.voice.notice(format_args!("  {path} cannot be restored: {why}"));
@@ -181,7 +181,7 @@ impl Chat {
             whole.lines().take(DIFF_LINES).map(|line| format!("{line}\n")).collect();
         match self.voice.look {
             Look::Raw => self.voice.notice(shown.trim_end()),
-            _ => drop(super::say::print(&shown)),
+            _ => drop(super::output::print(&shown)),
         }
         let more = whole.lines().count().saturating_sub(DIFF_LINES);
         if more > 0 {

@@ -199,12 +199,12 @@ impl TurnView {
             }
             Event::Damaged { seq, what } => {
                 let done = self.close(now);
-                let what = format!("({})", super::say::damaged(*seq, what));
+                let what = format!("({})", super::output::damaged(*seq, what));
                 done + &self.note(&self.paint.warning(&what))
             }
             Event::LeftOut { turns } => {
                 let done = self.close(now);
-                done + &self.note(&self.paint.warning(&format!("({})", super::say::left_out(*turns))))
+                done + &self.note(&self.paint.warning(&format!("({})", super::output::left_out(*turns))))
             }
             Event::Call(call) => {
                 let done = self.close_text() + &self.close_thought(now);

@@ -6,7 +6,7 @@ use rethread_agent::{Compacted, Preview, SummaryMethod};
 
 use super::{Cli, Done};
 use crate::args::Compact;
-use crate::chat::past;
+use crate::chat::exit_and_resume;
 use crate::errors::Error;
 use crate::hosting::{Answering, runtime};
 use crate::out::{count, line, note, plural};
@@ -41,7 +41,7 @@ pub(super) fn run(cli: &Cli, args: &Compact) -> Done {
         let runner = handle.runner_for(id).await?;
         let tell = |stage| {
             if !quiet {
-                past::show_stage(&stage, note);
+                exit_and_resume::show_stage(&stage, note);
             }
         };
         runner.compact(id, SummaryMethod::Model, tell).await
@@ -56,9 +56,10 @@ pub(super) fn run(cli: &Cli, args: &Compact) -> Done {
             Ok(ExitCode::SUCCESS)
         }
         Compacted::Done(receipt) => {
-            for text in
-                past::receipt(&receipt, &format!("rethread undo {}", receipt.on.session.selector()))
-            {
+            for text in exit_and_resume::receipt(
+                &receipt,
+                &format!("rethread undo {}", receipt.on.session.selector()),
+            ) {
                 line(text)?;
             }
             Ok(ExitCode::SUCCESS)

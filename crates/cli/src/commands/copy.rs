@@ -108,7 +108,7 @@ fn report(global: &Global, copied: &[Copied]) -> Result<(), Error> {
         }
         if !copied.left_behind.is_empty() {
             let fields = clean(&copied.left_behind.join(", "));
-            line(format_args!("{}: not carried over, or other there: {fields}.", copied.name))?;
+            line(format_args!("{}: these fields could not be preserved: {fields}.", copied.name))?;
         }
     }
     let sessions = plural(copied.len() as u64, "session");

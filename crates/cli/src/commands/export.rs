@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::tz::TimeZone;
-use rethread_core::entry::Previous;
+use rethread_core::entry::PreviousSession;
 use rethread_core::limits::PREVIEW_CHARS;
 use rethread_core::{Body, Entry, Place, Session, SessionId, StoreError, sessions};
 use rethread_transcript::redact::Redactor;
@@ -119,7 +119,7 @@ impl<'a> Job<'a> {
             shown.tally.queries = shown.tally.queries.saturating_sub(cleared);
             let since = clear.seq + 1..session.tally.entries;
             shown.first_message = String::new();
-            for entry in self.cli.sessions.entries(session.id(), since).around_damage() {
+            for entry in self.cli.sessions.entries(session.id(), since).skip_damaged() {
                 if let Body::Message(message) = entry?.body
                     && message.opens_turn()
                 {
@@ -149,7 +149,7 @@ impl<'a> Job<'a> {
             None => (0, None),
         };
         let (cli, id) = (self.cli, session.id());
-        let read = |range| cli.sessions.entries(id, range).around_damage();
+        let read = |range| cli.sessions.entries(id, range).skip_damaged();
         let system = system.map_or(0..0, |seq| seq..seq + 1);
         read(system).chain(read(begins..session.tally.entries))
     }
@@ -184,7 +184,7 @@ impl<'a> Job<'a> {
     }
 
     /// What a session knows about the one it continues.
-    fn previous(&mut self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
+    fn previous(&mut self, session: &Session) -> Result<Option<PreviousSession>, sessions::Error> {
         let Some(seq) = session.tally.started else { return Ok(None) };
         let entry = self.cli.sessions.read(session.id(), seq..seq + 1)?.pop();
         let Some(Body::Restored(restored)) = entry.map(|entry| entry.body) else {
@@ -297,7 +297,7 @@ fn is_there(
     is_there
 }
 
-/// Writes a file beside the one that is there, readable by its owner alone, then puts it in its
+/// Writes a file next to the existing one, readable by its owner alone, then puts it in its
 /// place: a failure leaves the old one.
 fn replace(
     path: &Path,

@@ -12,7 +12,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::{Owner, SessionId};
 use rethread_transcript::import::{ImportError, ImportReceipt, Imported, import};
-use rethread_transcript::read::{Account, Format, Options, is_about_another, is_twin, recognise};
+use rethread_transcript::read::{
+    Account, Format, Options, belongs_to_transcript, describes_a_session, recognise,
+};
 use serde_json::{Value, json};
 
 use super::{Cli, Done};
@@ -265,11 +267,11 @@ impl Walk {
             }
             if path.is_symlink() {
                 self.link(&path);
-            } else if is_about_another(&path) {
+            } else if describes_a_session(&path) {
                 // It is kept with the session next to it.
-            } else if is_twin(&path) {
+            } else if belongs_to_transcript(&path) {
                 note(format_args!(
-                    "{} is the twin of a transcript, and is kept with it",
+                    "{} belongs to the Markdown transcript of the same name and is kept with it",
                     clean(&path.display().to_string())
                 ));
             } else {
@@ -278,7 +280,7 @@ impl Walk {
         }
     }
 
-    /// Lines of another kind in a file beside sessions belong to something else of the same
+    /// Lines of another kind in a file next to sessions belong to something else of the same
     /// program, such as a journal. If nothing else is there, they may be sessions of an unknown
     /// format.
     fn excuse(&mut self) {
@@ -459,19 +461,19 @@ fn report_problems(found: &Found, receipt: &ImportReceipt) {
 }
 
 fn report_pairs(account: &Account) -> Result<(), Error> {
-    let mut text = format!(
-        "  {}, {} with their result",
-        plural(account.calls, "tool call"),
-        count(account.pairs)
-    );
+    let mut text =
+        format!("  {}, {} with a result", plural(account.calls, "tool call"), count(account.pairs));
     for (number, why) in [
         (account.open, "open when the session ended"),
         (account.dropped, "dropped when the conversation continued"),
-        (account.orphans, "results whose call is not in the file"),
     ] {
         if number > 0 {
             text = format!("{text}, {} {why}", count(number));
         }
+    }
+    if account.orphans > 0 {
+        let results = plural(account.orphans, "result");
+        text = format!("{text}, {results} whose call is not in the file");
     }
     let tokens = account.tokens;
     line(format_args!(

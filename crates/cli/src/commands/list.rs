@@ -32,7 +32,7 @@ pub(crate) fn run_beside(cli: &Cli, args: &List, current: Option<SessionId>) -> 
     let rows = args.limit as usize + usize::from(current.is_some());
     let mut page = match args.all {
         true => cli.sessions.list(&filter, after, rows)?,
-        false => cli.sessions.list_spoken(&filter, after, rows)?,
+        false => cli.sessions.list_with_messages(&filter, after, rows)?,
     };
     page.sessions.retain(|session| Some(session.id()) != current);
     if cli.global.json {
@@ -146,7 +146,7 @@ fn hides_a_chain(cli: &Cli, page: &Page, filter: &Filter) -> Result<bool, Error>
 }
 
 fn any(cli: &Cli, filter: Filter) -> Result<bool, Error> {
-    let page = cli.sessions.list_spoken(&filter, None, 1)?;
+    let page = cli.sessions.list_with_messages(&filter, None, 1)?;
     Ok(!page.sessions.is_empty())
 }
 

@@ -20,7 +20,8 @@ use crate::out::{ago, clean, columns, fit, line, note};
 /// Hits that the chat shows.
 const CHAT_HITS: usize = 20;
 
-/// Columns a title has at least beside other things, and those for which a folder is shortened.
+/// The minimum width of a title next to other columns, and the width for which a folder is
+/// shortened.
 const TITLE_COLUMNS_MIN: usize = 12;
 const TITLE_COLUMNS_WANTED: usize = 24;
 

@@ -45,7 +45,7 @@ async fn serve(cli: &Cli, args: &Serve) -> Done {
     };
     let transcripts = cli.config.given("transcripts").map(PathBuf::from);
     let settings = cli.settings(answering, cli.workspaces()?, transcripts)?;
-    let model = settings.roster.connect(settings.roster.usual())?.model.id();
+    let model = settings.roster.connect(settings.roster.default_agent())?.model.id();
     let log = args.log || !std::io::stderr().is_terminal();
     let door = ServerSettings {
         store: cli.store.clone(),

@@ -8,13 +8,13 @@ use rethread_core::SessionId;
 use rethread_core::context::{Model, Policy};
 use rethread_core::sessions::Stats;
 
-use super::{Cli, Done, survey};
+use super::{Cli, Done, stats_totals};
 use crate::chat::{lasted, money};
 use crate::hosting::Answering;
 use crate::out::{count, line, one_line, plural};
 
 pub(crate) fn run(cli: &Cli, args: &crate::args::Stats) -> Done {
-    let Some(sel) = &args.sel else { return survey::run(cli, args) };
+    let Some(sel) = &args.sel else { return stats_totals::run(cli, args) };
     let session = cli.sessions.get(cli.select(sel)?)?;
     let shape = cli.roster(Answering::default())?.shape(&session.header)?;
     print(cli, session.id(), shape)

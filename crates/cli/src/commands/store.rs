@@ -71,8 +71,8 @@ pub(super) fn set_damaged_aside(global: &Global) -> Result<(), Error> {
     let config = Config::load(global)?;
     match url(config.text("store"))?.set_damaged_aside(Arc::new(System)).map_err(Error::Connect)? {
         Some(path) => note(format_args!(
-            "The damaged database was moved to {}. Sessions are rebuilt from their files; what \
-             only the database had (sessions of other users, attachments, keys) is in there.",
+            "The damaged database was moved to {}. Sessions are rebuilt from their files; data that \
+             was only in the database (sessions of other users, attachments, keys) is still in that file.",
             clean(&path.display().to_string())
         )),
         None => note(format_args!(
@@ -88,7 +88,7 @@ pub(super) fn open_url(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend
     let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
     let url = keep.map_or(url.clone(), |keep| url.keeping(keep));
     let tell: ProgressSink = Arc::new(|line| note(line));
-    url.open_telling(Arc::new(System), Some(&tell)).map_err(Error::Connect)
+    url.open_with_progress(Arc::new(System), Some(&tell)).map_err(Error::Connect)
 }
 
 /// Parses the URL of a store. Forms that have another meaning in other programs are refused before

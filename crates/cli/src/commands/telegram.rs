@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rethread_agent::{Host, Workspaces};
 use rethread_core::context::Policy;
-use rethread_telegram::{BotError, BotSettings, BotToken, People};
+use rethread_telegram::{AllowList, BotError, BotSettings, BotToken};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -34,13 +34,13 @@ pub(super) fn run(cli: &Cli, args: &Telegram) -> Done {
 
 async fn answer(cli: &Cli, args: &Telegram) -> Done {
     let token = token(cli, args)?;
-    let people = people(cli, args);
+    let allow_list = allow_list(cli, args);
     let host = host(cli, args)?;
-    let model = host.roster().connect(host.roster().usual())?.model.id();
+    let model = host.roster().connect(host.roster().default_agent())?.model.id();
     let door = BotSettings {
         url: cli.config.text("telegram.api_url").to_owned(),
         token,
-        people: people.clone(),
+        allow_list: allow_list.clone(),
         host,
         warn: Arc::new(|text| note(clean(text))),
     };
@@ -50,7 +50,7 @@ async fn answer(cli: &Cli, args: &Telegram) -> Done {
         opened => opened.map_err(Error::Telegram)?,
     };
     let name = bot.name();
-    let allowed = people.allowed.len() as u64;
+    let allowed = allow_list.allowed.len() as u64;
     match cli.global.json {
         true => crate::out::json(&json!({ "bot": name, "model": model, "people": allowed }))?,
         false => line(format_args!(
@@ -87,9 +87,9 @@ fn token(cli: &Cli, args: &Telegram) -> Result<BotToken, Error> {
     }
 }
 
-fn people(cli: &Cli, args: &Telegram) -> People {
+fn allow_list(cli: &Cli, args: &Telegram) -> AllowList {
     let listed = cli.config.list("telegram.allow_users");
-    let mut people = People {
+    let mut list = AllowList {
         allowed: listed.iter().filter_map(|id| id.parse().ok()).collect(),
         owners: cli
             .config
@@ -98,8 +98,8 @@ fn people(cli: &Cli, args: &Telegram) -> People {
             .filter_map(|pair| owner_of(pair))
             .collect(),
     };
-    people.allowed.extend(&args.allow_user);
-    people
+    list.allowed.extend(&args.allow_user);
+    list
 }
 
 fn workspaces(cli: &Cli, args: &Telegram) -> Result<Workspaces, Error> {

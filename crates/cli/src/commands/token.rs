@@ -38,7 +38,7 @@ fn create(cli: &Cli, tokens: &AccessTokens, name: &str) -> Result<(), Error> {
     }
     line(&token)?;
     note(format_args!(
-        "{name} opens the sessions of {}. It is not shown again; \
+        "This token gives access to the sessions of `{}`. It is not shown again; \
          send it as `Authorization: Bearer …`.",
         clean(owner.as_str())
     ));

@@ -129,7 +129,7 @@ fn erase(cli: &Cli, args: &Delete) -> Done {
 fn is_exact(sel: &str, session: &Session) -> bool {
     let sel = sel.trim().to_lowercase();
     let id = session.id();
-    session.header.name.is_meant_by(&sel)
+    session.header.name.matches_typed(&sel)
         || sel == id.to_string()
         || sel == id.0.simple().to_string()
         || session.readable_id.as_ref().is_some_and(|id| id.to_lowercase() == sel)

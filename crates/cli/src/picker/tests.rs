@@ -135,7 +135,7 @@ fn a_session_that_is_not_listed_is_found_by_what_was_said_in_it() {
     table.settle();
     assert_eq!(table.names(), ["caching"]);
     assert!(table.screen().contains("›   ·  (archived) caching"), "{}", table.screen());
-    // It is counted beside the list, and not as one of it.
+    // It is counted next to the list, and not as part of it.
     assert!(table.screen().contains(" 0 of 2 + 1 more"), "{}", table.screen());
     assert_eq!(table.types("\ta"), PickerAction::Do(table.id("caching"), Verb::Unarchive));
 }

@@ -1,4 +1,5 @@
-//! The job of `work.rs` with a person who is asked: each answer once, and then all of it taken back.
+//! The job of `work.rs` with a user who is asked: each possible answer once, and then all of it
+//! undone.
 
 use rethread_agent::scripted::Server;
 
@@ -23,7 +24,7 @@ fn a_job_is_done_with_every_answer_and_taken_back() {
     window.say("n");
     asks(&window, &["edit main.sh · ✗ you declined", "Allow edit_file lib/label.sh\n+1 -1\n"]);
     window.say("a");
-    // The model tries the edit that was declined again, and nobody is asked about it any more.
+    // The model tries the declined edit again, and the user is not asked again.
     let shown = asks(&window, &["edit main.sh · +1 −1", "Allow run\n  command: sh test.sh\n"]);
     assert!(shown.ends_with("? (y/n/e)"), "a shell runs anything: {shown}");
     window.say("perhaps");

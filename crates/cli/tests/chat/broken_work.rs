@@ -1,5 +1,5 @@
-//! The job of `work.rs`, broken where a person can see it: the chat is killed while it asks and while
-//! a command runs, and the network is gone for longer than anyone retries.
+//! The job of `work.rs`, interrupted while someone watches: the chat is killed while it asks and
+//! while a command runs, and the network is gone for longer than anyone retries.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,8 +25,8 @@ fn model(folder: &Path) -> Server {
     server
 }
 
-/// Agrees to everything until the job is done, or `most` questions were answered and the next one is
-/// on the screen. Returns whether it is done.
+/// Agrees to everything until the job is done, or `most` questions were answered and the next one
+/// is on the screen. Returns whether it is done.
 fn agree(window: &mut Window, most: usize) -> bool {
     for answered in 0..=most {
         let shown = window.until("a question, or the end", |shown| {
@@ -43,7 +43,7 @@ fn agree(window: &mut Window, most: usize) -> bool {
     false
 }
 
-/// Comes back to the folder's last chat and has the job finished.
+/// Continues the folder's last chat and has the job finished.
 fn comes_back(home: &Home, server: &Server, folder: &Path, why: &str) {
     let mut window = open(home, server, (80, 200), &["-c"]);
     let shown = window.shows(&["Continuing ", ASK]);
@@ -74,7 +74,7 @@ fn a_chat_that_is_killed_while_a_command_runs_can_be_continued() {
     let test = std::fs::read_to_string(folder.join("test.sh")).expect("there");
     std::fs::write(folder.join("test.sh"), format!("[ ! -p gate ] || cat gate\n{test}"))
         .expect("written");
-    // Nobody writes to it, so the command waits until it is ended.
+    // Nobody writes to it, so the command waits until it is killed.
     let made = Command::new("mkfifo").arg(folder.join("gate")).status();
     assert!(made.expect("mkfifo is there").success());
     let server = model(&folder);
@@ -102,7 +102,7 @@ fn a_network_that_stays_away_at_any_step_leaves_a_job_that_can_be_continued() {
             _ => next(body, &place),
         });
         let said = Said::from(command(&home, &server, false).output().expect("it runs"));
-        // A subagent that fails is a failed call, which the model can live with.
+        // A subagent that fails is a failed call, which the model can handle.
         let is_subagent = (3..=4).contains(&step);
         assert_eq!(said.code == 0, is_subagent, "{step}: {said:?}");
         if !is_subagent {

@@ -1,4 +1,4 @@
-//! Coming back and leaving: what is continued, what is undone, what remains.
+//! Starting and leaving a chat: what is continued, what is undone, what remains.
 
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn continuing_goes_where_the_last_chat_of_the_folder_ended() {
     let home = Home::new();
     chat(&home, &["--name", "first"], &["We talk about gardens.", "exit"]);
     chat(&home, &["--name", "second"], &["We talk about boats.", "exit"]);
-    // The chat ends in the first; the second is newer all the same.
+    // The chat ends in the first, although the second is newer.
     chat(&home, &[], &["/open first", "exit"]);
     assert_eq!(names(&home, &["list"]), ["second", "first"]);
     chat(&home, &["-c"], &["/rename where-i-was", "exit"]);
@@ -78,7 +78,7 @@ fn an_undo_asks_before_it_leaves_a_conversation() {
         "{said:?}"
     );
     assert_eq!(names(&home, &["list"]), ["second", "back"]);
-    // What was just done, and nothing said since, is taken back without a question.
+    // If no message was sent since, undo does not ask.
     let said = chat(&home, &["-c"], &["/fork aside", "/undo", "exit"]);
     assert!(said.err.contains("Undid the fork: back in back."), "{said:?}");
 }
@@ -91,7 +91,7 @@ fn leaving_a_session_that_was_come_back_to_saves_it() {
     assert!(said.err.contains("back in first"), "{said:?}");
     assert!(said.err.contains("✓ Conversation saved successfully!"), "{said:?}");
     assert!(said.err.contains("  Title: first\n"), "{said:?}");
-    // Who only looks leaves it as it was, and learns how to come back.
+    // Looking at a session does not change it, and the chat still prints how to continue.
     let said = chat(&home, &["-c"], &["exit"]);
     assert!(said.err.ends_with("Goodbye!\n  Continue: rethread -c\n"), "{said:?}");
     let said = chat(&home, &[], &["exit"]);
@@ -192,7 +192,7 @@ fn leaving_in_a_hurry_asks_no_model() {
     assert_eq!(terminal.end().1, 0);
     assert_eq!(asked(), before);
     assert_eq!(summary_by("hurried"), Some(json!("extractive")));
-    // `exit` waits for the model, says for how long, and Esc skips it. What is typed is not echoed.
+    // `exit` waits for the model and shows for how long; Esc skips it. Typing is not echoed.
     let mut terminal = open("waiting");
     let before = asked();
     terminal.say("exit");
@@ -206,7 +206,7 @@ fn leaving_in_a_hurry_asks_no_model() {
     assert_eq!(terminal.end().1, 0);
     assert_eq!(summary_by("waiting"), Some(json!("extractive")));
     server.release();
-    // Where nobody types, nobody waits.
+    // On a pipe, `exit` does not wait.
     let before = asked();
     let mut command = home.command(&["--model", "openai/scripted-1", "--name", "piped"]);
     let input = home.path().join("input");
@@ -226,7 +226,7 @@ fn a_resume_that_nothing_was_said_after_leaves_the_session_where_it_was() {
     chat(&home, &["--resume", "auth"], &["exit"]);
     assert_eq!(home.json(&["list"]), before);
     assert_eq!(names(&home, &["list"]), ["auth"]);
-    // Neither does the summary that is written of an old session make it new.
+    // Writing a summary of an old session does not make it the newest either.
     home.session("later", &[r#"{"role":"user","content":"hello"}"#]);
     home.session("latest", &[r#"{"role":"user","content":"hello"}"#]);
     chat(&home, &["--resume", "later"], &["exit"]);
@@ -234,7 +234,7 @@ fn a_resume_that_nothing_was_said_after_leaves_the_session_where_it_was() {
     for name in ["later", "latest"] {
         assert_eq!(home.run(&["delete", name]).code, 0);
     }
-    // If something was said, that session continues.
+    // If a message was sent, that session continues.
     chat(&home, &["--resume", "auth"], &["And refresh tokens?", "exit"]);
     let list = home.json(&["list"]);
     assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1));
@@ -351,7 +351,7 @@ fn a_model_writes_a_better_title_while_nobody_types() {
     terminal.expect("In src/limit.rs.");
     let title = || home.json(&["list"])["sessions"][0]["title"].clone();
     assert_eq!(title(), "hi, could you tell me where it is?");
-    // The second request is the model's, and nobody asked for it.
+    // The second request is for the title.
     server.wait_for_requests(2);
     let began = std::time::Instant::now();
     while title() != "Finding the rate limiter" {
@@ -392,7 +392,7 @@ fn a_resume_after_a_resume_leaves_no_empty_session_behind() {
     }
     let before = names(&home, &["list"]);
     assert_eq!(before, ["second", "first"]);
-    // Nothing is said in any of the new ones.
+    // No message is sent in any of the new ones.
     for lines in [
         &["resume 1", "resume 1", "exit"][..],
         &["resume 2", "/new", "exit"],
@@ -401,7 +401,7 @@ fn a_resume_after_a_resume_leaves_no_empty_session_behind() {
         chat(&home, &[], lines);
         assert_eq!(names(&home, &["list"]), before, "{lines:?}");
     }
-    // `/undo` leads back to the one that was left, and it is listed again.
+    // `/undo` goes back to the one that was left, and it is listed again.
     let said = chat(&home, &[], &["resume first", "resume second", "/undo", "go on", "exit"]);
     assert!(said.err.contains("Undid the resume"), "{said:?}");
     assert_eq!(names(&home, &["list"]).len(), 2, "{said:?}");

@@ -1,4 +1,4 @@
-//! What is typed when the conversation is compacted first.
+//! Messages typed when the conversation is compacted before they are sent.
 
 use rethread_agent::scripted::{Answer, Server};
 use rethread_core::summary::block;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::home::Home;
 use crate::terminal::{Terminal, kill};
 
-/// A model that fills the window, and whose summaries wait where `slow` says so.
+/// A model that fills the window, and whose summaries are delayed if `slow` is set.
 fn model(slow: bool) -> Server {
     let server = Server::start([]);
     server.fallback(move |body| {
@@ -28,7 +28,8 @@ fn model(slow: bool) -> Server {
     server
 }
 
-/// Fills the window with one answer, and types what is compacted first. Gives the process, too.
+/// Fills the window with one answer, and types a message that needs a compaction. Also returns the
+/// process.
 fn fill(home: &Home, server: &Server) -> (Terminal, String) {
     let config = home.path().join("config.toml");
     std::fs::write(&config, "window = 4000\n").expect("written");
@@ -40,7 +41,7 @@ fn fill(home: &Home, server: &Server) -> (Terminal, String) {
     terminal.say("fill it");
     terminal.expect("word word");
     terminal.expect("You: ");
-    // How full the window is shows when the next question is sent.
+    // The fill level is shown when the next question is sent.
     terminal.say("is it full?");
     terminal.expect("the answer");
     terminal.expect("You: ");

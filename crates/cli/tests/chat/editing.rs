@@ -1,4 +1,4 @@
-//! What can be done to a line before it is sent: the keys of a real pseudo-terminal.
+//! Editing a line before it is sent, with the keys of a real pseudo-terminal.
 
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::Value;
@@ -10,12 +10,12 @@ const UP: &str = "\x1b[A";
 const LEFT: &str = "\x1b[D";
 const ALT_ENTER: &str = "\x1b\r";
 
-/// What was asked last.
+/// The last question sent to the model.
 fn asked(server: &Server) -> String {
     asked_in(&server.requests().pop().expect("a request").body)
 }
 
-/// What was asked in a request.
+/// The question in a request.
 fn asked_in(body: &Value) -> String {
     let last = body["messages"].as_array().and_then(|all| all.last()).expect("a message");
     match &last["content"] {

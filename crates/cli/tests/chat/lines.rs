@@ -47,7 +47,7 @@ fn leaving_prints_what_was_saved_word_for_word() {
     assert_eq!(lines[3], format!("  Session ID: {id}"));
     assert_eq!(lines[4], "  Queries: 1");
     assert!(lines[5].starts_with("  Tokens: "), "{lines:?}");
-    assert_eq!(session["queries"], 1, "what stands behind exit is not read");
+    assert_eq!(session["queries"], 1, "lines after exit are not read");
     let path = home.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
     let text = std::fs::read_to_string(&path).expect("a transcript");
     assert!(text.starts_with("# build Conversation\n\n**Session ID:** "), "{text}");
@@ -74,7 +74,7 @@ fn features_auto_save_off_writes_no_summary_and_no_transcript() {
     let said = chat(&home, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
     assert!(said.err.ends_with("Goodbye!\n") && !said.err.contains("📝"), "{said:?}");
     assert!(!home.path().join(".local/share/rethread/transcripts").exists());
-    assert_eq!(newest(&home)["queries"], 1, "the log is kept all the same");
+    assert_eq!(newest(&home)["queries"], 1, "the log is kept");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn continue_opens_the_newest_session_of_this_folder_and_introduces_it() {
     assert!(!said.err.contains("You are resuming"), "that is for directories of files: {said:?}");
     let session = home.json(&["show", "second"]);
     assert_eq!(session["session"]["queries"], 2);
-    assert!(!session["entries"].to_string().contains("Continuing"), "the model is not told");
+    assert!(!session["entries"].to_string().contains("Continuing"), "it is not sent to the model");
 }
 
 #[test]
@@ -246,7 +246,8 @@ fn resume_takes_a_position_a_name_an_id_and_a_file() {
         assert!(said.out.contains("JWT"), "{sel}: the acknowledgment names the topic: {said:?}");
         let child = newest(&home);
         assert_eq!(child["parent"], id.as_str(), "{sel}");
-        // Positions count the newest of a chain; the child goes, so that 1 is `auth` again.
+        // Positions count the newest session of a chain; the child is deleted, so that 1 is `auth`
+        // again.
         assert_eq!(home.run(&["delete", child["id"].as_str().expect("id"), "--yes"]).code, 0);
     }
 }
@@ -287,7 +288,7 @@ fn what_cannot_be_resumed_is_said_in_the_words_people_know() {
     let home = Home::new();
     let said = chat(&home, &["--resume", "nosuch"], &["hello", "exit"]);
     assert!(said.err.contains("⚠️ Parent session nosuch not found, starting fresh"), "{said:?}");
-    assert_eq!(newest(&home)["queries"], 1, "the chat goes on");
+    assert_eq!(newest(&home)["queries"], 1, "the chat continues");
 
     let header = "# Sally Conversation\n\n**Session ID:** s1\n**Date:** 2025-12-30T14:30:22.123456\n\
                   **Agent:** Sally\n**Total Queries:** 1\n\n---\n\n## Query 1 (14:30:45)\n**You:** hi\n\n\
@@ -475,7 +476,7 @@ fn agents_come_from_files_and_a_broken_one_is_named_with_its_line() {
     let session = home.json(&["show", "rhymes"]);
     assert_eq!(session["session"]["agent"], "poet");
     assert!(session["entries"][0]["content"].to_string().contains("You rhyme."));
-    // It is restored without being named again.
+    // It is restored without a name.
     chat(&home, &["-c"], &["hello", "exit"]);
     assert_eq!(home.json(&["show", "rhymes"])["session"]["queries"], 2);
 }
@@ -486,7 +487,7 @@ fn compact_is_a_command_too() {
     chat(&home, &["--name", "long"], &["hello", "exit"]);
     let preview = home.json(&["compact", "long", "--preview"]);
     assert!(preview["before"].as_u64().is_some());
-    // It would become larger: nothing is asked of a model unless someone insists.
+    // It would become larger, so no model is asked unless the user insists.
     let said = home.run(&["compact", "long"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.starts_with("error: this conversation is too short to compact: "), "{said:?}");

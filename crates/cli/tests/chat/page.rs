@@ -1,4 +1,4 @@
-//! The page of a session: `export --format html`, as it is looked at and passed on.
+//! The page of a session (`export --format html`), as people view and share it.
 
 use serde_json::json;
 
@@ -28,13 +28,13 @@ fn a_page_is_rendered_with_each_call_beside_its_result_and_edits_as_diffs() {
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("`{text}` is not in {page}"));
     assert!(page.contains("<title>Where is *it*? # not a heading</title>"), "{page}");
     assert!(at("<h2 id=\"text-1-looking\"") < at("<strong>look</strong>"));
-    // Each result is with its own call, although they came the other way round.
+    // Each result is with its own call, although they arrived in the other order.
     assert!(at("<code>grep</code>") < at("found &lt;nothing&gt;"));
     assert!(at("found &lt;nothing&gt;") < at("<code>edit_file</code>"));
     assert!(at("<code>edit_file</code>") < at("class=\"diff\""));
     assert!(at("class=\"diff\"") < at("replaced &lt;once&gt;"));
     assert!(page.contains("<span class=\"keyword\">fn</span>"), "{page}");
-    // The outline leads to both questions.
+    // The outline links to both questions.
     for turn in [1, 2] {
         assert!(at(&format!("id=\"turn-{turn}\"")) < at(&format!("<li><a href=\"#turn-{turn}\"")));
     }

@@ -1,4 +1,4 @@
-//! Agreeing to what an agent wants to change: what is shown, each answer, and what is remembered.
+//! Permission for changes: what is shown, each answer, and what is remembered.
 
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
@@ -36,8 +36,8 @@ fn offered(server: &Server) -> Vec<String> {
     names.filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// The last request to the model.
-fn told(server: &Server) -> String {
+/// The last message of the last request to the model.
+fn last_request(server: &Server) -> String {
     let requests = server.requests();
     let messages = requests.last().expect("a request").body["messages"].clone();
     messages.as_array().and_then(|all| all.last()).map(Value::to_string).unwrap_or_default()
@@ -116,10 +116,18 @@ fn a_declined_edit_changes_nothing_and_the_model_gets_the_comment() {
     window.say("n");
     let shown = asks(&window, &["5 + Five", "✗ you declined"]);
     assert!(shown.contains("? (y/n/a/e) n\n\n  edit a.txt · ✗ you declined\n"), "{shown}");
-    assert!(told(&server).contains("the user declined this call\""), "{}", told(&server));
+    assert!(
+        last_request(&server).contains("the user declined this call\""),
+        "{}",
+        last_request(&server)
+    );
     window.say("e use b.txt instead");
     asks(&window, &["5 + fiVe", "✗ you declined: use b.txt instead"]);
-    assert!(told(&server).contains("the user declined this call: use b.txt"), "{}", told(&server));
+    assert!(
+        last_request(&server).contains("the user declined this call: use b.txt"),
+        "{}",
+        last_request(&server)
+    );
     window.say("e");
     window.until("the line", |shown| shown.ends_with("\nWhat to do instead:"));
     window.say("");
@@ -128,7 +136,7 @@ fn a_declined_edit_changes_nothing_and_the_model_gets_the_comment() {
     window.until("the second", |shown| shown.matches("What to do instead:").count() == 2);
     window.say("leave it alone");
     finished(&window, "As you like.");
-    assert!(told(&server).contains("the user declined this call: leave it alone"));
+    assert!(last_request(&server).contains("the user declined this call: leave it alone"));
     assert_eq!(text(&home, "a.txt"), SOURCE);
 }
 
@@ -180,7 +188,7 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     window.say("/fork");
     window.shows(&["You are now in"]);
     window.say("/permissions");
-    window.shows(&["Nothing is allowed without asking."]);
+    window.shows(&["Nothing is allowed without asking.\nYou are asked about every change.\n"]);
     at_prompt(&window);
     window.say("more");
     asks(&window, &["command: touch five"]);
@@ -273,7 +281,7 @@ fn changing_tools_are_offered_only_where_someone_can_be_asked_or_they_are_allowe
     assert_eq!(typed(&[]), ["write_file", "edit_file", "run"]);
     assert!(typed(&["--read-only"]).is_empty());
     assert!(typed(&["--agent", "plan"]).is_empty());
-    // The question would go to a file.
+    // The question would be written to a file.
     let server = Server::start([Answer::text("Hello.")]);
     let line = format!("{} -p hi --model openai/m 2>errors", env!("CARGO_BIN_EXE_rethread"));
     Terminal::run(&home, &line, &server.vars()).expect("Hello.");
@@ -292,7 +300,11 @@ fn where_nobody_can_be_asked_only_commands_that_begin_as_allowed_run() {
     assert!(said.status.success(), "{said:?}");
     assert!(home.path().join("yes").exists());
     assert!(!home.path().join("no").exists() && !home.path().join("never").exists());
-    assert!(told(&server).contains("only `run:touch` is allowed"), "{}", told(&server));
+    assert!(
+        last_request(&server).contains("only `run:touch` is allowed"),
+        "{}",
+        last_request(&server)
+    );
 }
 
 #[test]
@@ -352,7 +364,7 @@ fn a_file_that_changed_while_someone_was_asked_is_not_written() {
     window.say("y");
     finished(&window, "Changed.");
     assert_eq!(text(&home, "a.txt"), meanwhile);
-    assert!(told(&server).contains("the file changed while the user was asked"));
+    assert!(last_request(&server).contains("the file changed while the user was asked"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rethread_store::System;
 use crate::home::Home;
 use crate::window::Window;
 
-fn told(home: &Home, name: &str, question: &str, answer: &str) {
+fn session_with(home: &Home, name: &str, question: &str, answer: &str) {
     let line =
         |role: &str, text: &str| serde_json::json!({ "role": role, "content": text }).to_string();
     let (asked, answered) = (line("user", question), line("assistant", answer));
@@ -20,9 +20,9 @@ fn told(home: &Home, name: &str, question: &str, answer: &str) {
 /// Three sessions; `garden` is the newest.
 fn three() -> Home {
     let home = Home::new();
-    told(&home, "caching", "How should we cache?", "With **Redis**, and an umbrella.");
-    told(&home, "limits", "Write a rate limiter", "It is a token bucket.");
-    told(&home, "garden", "Which roses grow in the shade?", "# Roses\n\n- Tuscany\n- Alba");
+    session_with(&home, "caching", "How should we cache?", "With **Redis**, and an umbrella.");
+    session_with(&home, "limits", "Write a rate limiter", "It is a token bucket.");
+    session_with(&home, "garden", "Which roses grow in the shade?", "# Roses\n\n- Tuscany\n- Alba");
     home
 }
 
@@ -65,7 +65,7 @@ fn the_preview_shows_the_last_turns_rendered_below_or_beside_the_list() {
         window.press("\x1b[B");
         let shown = window.shows(&["limits · 2 messages", "It is a token bucket."]);
         assert!(!shown.contains("Tuscany"), "{shown}");
-        // In another size it is rendered again.
+        // After a resize, it is rendered again.
         window.resize(50, 20);
         window.shows(&["›   2  limits", "It is a token bucket."]);
     }
@@ -94,7 +94,7 @@ fn enter_opens_the_session_whole_and_shows_its_last_turns() {
     assert_eq!(session["session"]["queries"], 2);
 }
 
-/// The scripted model, where no flag can name it.
+/// Selects the scripted model with a variable, because no flag is given.
 fn model(server: &Server) -> Vec<(&'static str, String)> {
     let mut variables = server.vars().to_vec();
     variables.push(("RETHREAD_MODEL", "openai/scripted-1".into()));
@@ -116,7 +116,7 @@ fn s_starts_from_the_summary_and_says_how_to_continue_the_whole_conversation() {
     window.shows(&["📋 Loading session...", "✓ Found: ", "🔄 Restoring context...\n\nbuild: "]);
     window.shows(&[&line]);
     window.until("the prompt", |shown| shown.ends_with("\nYou:"));
-    // What the line says works, as it is written.
+    // The command in the line works as printed.
     window.say(line.split(" continues").next().expect("a command"));
     window.shows(&["Continuing caching · 1 turn"]);
 }
@@ -129,7 +129,7 @@ fn each_key_does_what_the_footer_says() {
     window.shows(&["r rename · f fork", "d delete", "c chain"]);
     window.press("r");
     window.shows(&["New name: garden", "Enter renames"]);
-    // It is called what was typed, as with `rename`, and its row says so.
+    // It gets the name that was typed, as with `rename`, and its row shows it.
     window.press("\x15Roses: for v2\r");
     window.shows(&["›   1  Roses: for v2", "Roses: for v2 · 2 messages"]);
     assert_eq!(home.json(&["show", "roses: for V2"])["session"]["name"], "Roses: for v2");

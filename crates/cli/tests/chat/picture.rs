@@ -1,7 +1,7 @@
 //! The picture in the README: a recorded screen of the real program, drawn.
 //!
-//! `cargo xtask picture` draws it again. The test fails when the program shows something else than the
-//! picture does.
+//! `cargo xtask picture` redraws it. The test fails if the program's output differs from the
+//! picture.
 
 use std::fmt::Write;
 use std::path::Path;

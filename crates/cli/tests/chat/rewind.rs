@@ -19,8 +19,8 @@ fn text(home: &Home, name: &str) -> Option<String> {
     std::fs::read_to_string(home.path().join(name)).ok()
 }
 
-/// A session of three turns: the first writes `a.txt`, the second edits it and makes `b.txt`, the third
-/// edits `a.txt` again and runs a command.
+/// A session of three turns: the first writes `a.txt`, the second edits it and makes `b.txt`, the
+/// third edits `a.txt` again and runs a command.
 fn worked(home: &Home, more: Vec<Answer>) -> (Server, Window) {
     worked_with(home, more, &[])
 }
@@ -84,7 +84,7 @@ y restore them · n leave them as they are · c cancel, and stay here
     let sent = server.requests().last().expect("a request").body["messages"].to_string();
     assert!(sent.contains("more, but differently") && sent.contains("First."), "{sent}");
     assert!(!sent.contains("Second."), "{sent}");
-    // The other branch is as it was.
+    // The other branch is unchanged.
     let before = home.json(&["show", "work"])["entries"].to_string();
     assert!(before.contains("Third.") && before.contains("file_changed"), "{before}");
     window.say("/undo");
@@ -105,7 +105,7 @@ fn an_undo_right_after_it_brings_the_conversation_and_the_files_back() {
     let shown = window.shows(&["Undid the fork: back in work."]);
     assert!(shown.contains("  restored a.txt\n  restored b.txt\n"), "{shown}");
     assert_eq!((text(&home, "a.txt"), text(&home, "b.txt")), before);
-    // What someone changed in between is theirs.
+    // Changes that someone else made in between are kept.
     at_prompt(&window);
     window.say("/rewind 2");
     window.until("the question", |shown| shown.ends_with("? (y/n/c)"));

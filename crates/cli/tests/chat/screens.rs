@@ -1,4 +1,4 @@
-//! What a person sees: whole screens, at several widths. Nothing here sleeps: a screen is waited for.
+//! What a user sees: whole screens, at several widths. Tests wait for a screen instead of sleeping.
 
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::json;
@@ -56,13 +56,13 @@ pub(crate) fn open(home: &Home, server: &Server, size: (u16, u16), args: &[&str]
     window
 }
 
-/// Waits for an empty prompt, and gives what is above it.
+/// Waits for an empty prompt, and returns what is above it.
 pub(crate) fn at_prompt(window: &Window) -> String {
     let shown = window.until("the prompt", |shown| shown.ends_with("\nYou:"));
     shown.trim_end_matches("You:").to_owned()
 }
 
-/// Waits until a turn that says this is over, and gives what is above the next prompt.
+/// Waits until a turn with this reply is over, and returns what is above the next prompt.
 pub(crate) fn finished(window: &Window, text: &str) -> String {
     let over = |shown: &str| shown.contains(text) && shown.ends_with("\nYou:");
     window.until(text, over).trim_end_matches("You:").to_owned()
@@ -525,7 +525,7 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
 fn the_list_of_sessions_never_wraps_at_any_width() {
     let home = Home::new();
     let first = json!({"role": "user", "content": "a question of several words ".repeat(20)});
-    // One gets the name it has when nobody gave it one, which is long.
+    // One has a generated name, which is long.
     assert_eq!(home.feed(&["append", "--new"], first.to_string()).code, 0);
     home.session("plan", &[&first.to_string()]);
     for width in [40, 60, 80, 200] {
@@ -534,7 +534,7 @@ fn the_list_of_sessions_never_wraps_at_any_width() {
         for part in ["plan", "a question", "append", "now", "1"] {
             assert!(shown.contains(part), "{width}: {shown}");
         }
-        // One line for each below a heading, or two for each where the window is narrow.
+        // One line for each below a heading, or two if the window is narrow.
         let lines = if width < 72 { 4 } else { 3 };
         assert_eq!(shown.lines().count(), lines, "{width}: {shown}");
         assert_eq!(shown.contains("TITLE"), width >= 72, "{width}: {shown}");

@@ -1,5 +1,6 @@
-//! What happens when something around the chat goes wrong: two windows on one session, a terminal that
-//! goes away, a full disk, a model that cannot be reached. Each says what it does, and loses nothing.
+//! What happens when something around the chat goes wrong: two windows on one session, a terminal
+//! that disconnects, a full disk, a model that cannot be reached. Each is reported, and nothing is
+//! lost.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -45,7 +46,7 @@ fn what_was_said_in_another_window_is_shown_before_the_next_turn() {
     ];
     let at = order.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));
     assert!(at.is_sorted(), "{shown}");
-    // It is shown once, and the own turns never.
+    // It is shown once, and this window's own turns never.
     let shown = say(&mut first, "fourth question", "Four.");
     assert_eq!(shown.matches("elsewhere)").count(), 1, "{shown}");
 }
@@ -87,7 +88,7 @@ fn a_message_that_stops_waiting_for_another_turn_is_back_in_the_prompt() {
             && shown.ends_with("\nYou: third question")
     });
     assert!(!shown.contains("error:") && !shown.contains("in use"), "{shown}");
-    // Elsewhere the error says who is in the way, and nothing of how that is kept.
+    // Elsewhere the error names the holder, and nothing about how leases are stored.
     let said = home.run(&["clear", "shared"]);
     assert!(said.err.contains("in use by another process (pid "), "{said:?}");
     assert!(!said.err.contains('@') && !said.err.contains('#'), "{said:?}");
@@ -149,7 +150,7 @@ fn a_session_that_was_deleted_in_another_window_gets_no_message_and_comes_back()
     assert_eq!(home.json(&["show", "shared"])["session"]["queries"], 2);
 }
 
-/// Takes the terminal away and waits until the program has ended.
+/// Closes the terminal and waits until the program has ended.
 fn hang_up(terminal: Terminal, pid: &str) {
     drop(terminal);
     let began = Instant::now();
@@ -158,7 +159,10 @@ fn hang_up(terminal: Terminal, pid: &str) {
         stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"))
     };
     while is_running() {
-        assert!(began.elapsed() < Duration::from_secs(60), "it goes on without a terminal");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "it is still running without a terminal"
+        );
         std::thread::yield_now();
     }
 }
@@ -211,7 +215,7 @@ fn a_full_disk_is_reported_at_the_prompt_and_the_message_can_be_sent_again() {
     }
     let server = Server::start(["One.", "Two."].map(Answer::text));
     let program = quoted(&[env!("CARGO_BIN_EXE_rethread"), "--model", "openai/scripted-1"]);
-    // A line from the terminal makes the shell beside it free space.
+    // A line from the terminal makes the other shell free space.
     let line = format!(
         "unshare -m sh -c '{mount}; export RETHREAD_STORE={0}/s.db; stty cols 200 rows 50; \
          (while [ ! -e go ]; do sleep 0.05; done; head -c 4000000 /dev/zero >{0}/fill; touch full; \

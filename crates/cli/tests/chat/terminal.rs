@@ -15,7 +15,7 @@ pub(crate) struct Terminal {
     child: Child,
     keys: ChildStdin,
     screen: Arc<(Mutex<Screen>, Condvar)>,
-    /// How much of the screen was looked at.
+    /// How much of the output was already matched.
     seen: usize,
 }
 
@@ -87,14 +87,14 @@ impl Terminal {
         }
     }
 
-    /// Waits until `shown` makes something of all the bytes that were written so far.
+    /// Waits until `shown` returns something for all the bytes written so far.
     #[allow(dead_code, reason = "the tests of the Emacs client look at whole screens")]
     pub(crate) fn wait<T>(&self, what: &str, shown: impl Fn(&[u8]) -> Result<T, String>) -> T {
         self.look(PATIENCE, shown)
             .unwrap_or_else(|instead| panic!("{what} was not shown, but:\n{instead}"))
     }
 
-    /// As [`Terminal::wait`], but this long at most; else what `shown` said in the end.
+    /// As [`Terminal::wait`], but at most this long; otherwise returns the last result of `shown`.
     #[allow(dead_code, reason = "the tests of the Emacs client look at whole screens")]
     pub(crate) fn look<T>(
         &self,
@@ -112,7 +112,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until the program has ended, and gives every byte it wrote.
+    /// Waits until the program has ended, and returns every byte it wrote.
     #[allow(dead_code, reason = "the tests of the Emacs client look at whole screens")]
     pub(crate) fn all_bytes(&self) -> Vec<u8> {
         let began = Instant::now();
@@ -135,7 +135,7 @@ impl Terminal {
         self.keys.flush().expect("typed");
     }
 
-    /// The number of the process.
+    /// The id of the process.
     pub(crate) fn pid(&mut self) -> String {
         self.expect("pid ");
         self.expect(".")
@@ -159,7 +159,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A failed test leaves no process.
+        // A failed test leaves no process running.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -174,7 +174,7 @@ pub(crate) fn quoted(words: &[&str]) -> String {
 /// Kills a process at once, as a crash would.
 pub(crate) fn kill(pid: &str) {
     signal(pid, "KILL");
-    // The signal is on its way; the process is over when Linux says so.
+    // The signal may be delivered later; wait until the process is gone.
     let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let over = |stat: &str| stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" Z"));
     while !over(&state()) {

@@ -1,4 +1,4 @@
-//! Typing: the menu, completion, what is attached, history, commands of one's own. Whole screens.
+//! Typing: the menu, completion, attachments, history, custom commands. Whole screens.
 
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::window::Window;
 const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";
 
-/// The smallest picture there is: one point.
+/// The smallest possible picture: one pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
 
 fn open(home: &Home, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
@@ -23,12 +23,12 @@ fn at_prompt(window: &Window) -> String {
     window.until("the prompt", |shown| shown.ends_with("\nYou:"))
 }
 
-/// Waits until a turn that says this is over.
+/// Waits until a turn with this reply is over.
 fn finished(window: &Window, text: &str) -> String {
     window.until(text, |shown| shown.contains(text) && shown.ends_with("\nYou:"))
 }
 
-/// The last message that was asked, in order: texts, and what else there is.
+/// The parts of the last message to the model, in order: texts, and others.
 fn asked(server: &Server) -> Vec<String> {
     let body = server.requests().pop().expect("a request").body;
     let last = body["messages"].as_array().and_then(|all| all.last()).expect("a message");
@@ -62,7 +62,7 @@ fn a_menu_under_the_slash_says_what_each_command_does() {
         assert!(widest <= usize::from(width), "{shown}");
         window.press(format!("{DOWN}{DOWN}"));
         window.shows(&["\n› /context  show what fills"]);
-        // Esc closes it, and what was typed is as it was.
+        // Esc closes it, and the typed text is unchanged.
         window.press("\x1b");
         window.until("no menu", |shown| shown.ends_with("\nYou: /co"));
         window.press("s\t");
@@ -101,7 +101,8 @@ fn agents_sessions_and_files_are_completed() {
     window.until("the file", |shown| shown.ends_with("\nYou: look at @src/limit.rs"));
     window.press("\x15@sr\t");
     window.shows(&["\nYou: @src/\n", "  src/deep/\n", "  src/limit.rs"]);
-    // Tab leads on: into the folder, to what a command takes, and after `resume` without its slash.
+    // Tab continues into a folder, to the arguments of a command, and after `resume` without its
+    // slash.
     window.press("\t");
     window.shows(&["\nYou: @src/deep/\n", "  src/deep/other.rs"]);
     window.press("\x15/ag\t");
@@ -266,7 +267,7 @@ fn the_output_of_a_command_goes_with_the_next_question() {
     assert!(all.contains(told) && all.ends_with("what happened?"), "{all}");
     window.say("and now?");
     finished(&window, "Two.");
-    assert_eq!(asked(&server), ["and now?"], "it is told once");
+    assert_eq!(asked(&server), ["and now?"], "it is sent once");
 }
 
 #[test]
@@ -331,7 +332,7 @@ fn own_commands_are_used_once_they_are_agreed_to() {
     finished(&window, "One.");
     assert_eq!(asked(&server), ["Greet Ann in two words."]);
     drop(window);
-    // A no holds for as long as the file is the same.
+    // A refusal holds as long as the file is unchanged.
     let window = open(&home, &server, (80, 24), &[]);
     let shown = at_prompt(&window);
     assert!(!shown.contains("its own commands"), "{shown}");

@@ -1,5 +1,5 @@
-//! A window a person looks at: the real binary in a pseudo-terminal of a certain size, and what a
-//! terminal makes of the bytes it writes.
+//! A terminal window: the real binary in a pseudo-terminal of a certain size, and what a
+//! terminal shows for the bytes it writes.
 
 use std::num::NonZeroU16;
 use std::process::Command;
@@ -35,7 +35,7 @@ impl Window {
         terminal.expect("device ");
         let device = terminal.expect(" ");
         let pid = terminal.expect(".");
-        // What the shell wrote is not part of what is looked at.
+        // The output of the shell is not part of the window.
         let begin = terminal.wait("the shell's line", |bytes| {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             end.map(|at| at + 1).ok_or_else(|| "nothing".to_owned())
@@ -48,7 +48,7 @@ impl Window {
         kill(&self.pid);
     }
 
-    /// Waits until the window looks as `wanted` says, and gives what it shows.
+    /// Waits until the window matches `wanted`, and returns its content.
     pub(crate) fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         self.terminal.wait(what, |bytes| {
             let shown = lines(self.emulated(whole_updates(bytes)).screen());
@@ -61,7 +61,7 @@ impl Window {
         self.until(&format!("{texts:?}"), |shown| texts.iter().all(|text| shown.contains(text)))
     }
 
-    /// Everything in the window, with what scrolled away.
+    /// Everything in the window, including the scrollback.
     pub(crate) fn everything(&self) -> String {
         self.terminal.wait("anything", |bytes| {
             let mut emulated = self.emulated(bytes);
@@ -78,18 +78,18 @@ impl Window {
         })
     }
 
-    /// Waits until the program has ended, and gives the terminal as it left it.
+    /// Waits until the program has ended, and returns the terminal as it left it.
     pub(crate) fn ended(&self) -> vt100::Parser {
         self.emulated(&self.terminal.all_bytes())
     }
 
-    /// Waits until the program has ended, and gives what the window shows then.
+    /// Waits until the program has ended, and returns what the window shows then.
     pub(crate) fn at_the_end(&self) -> String {
         lines(self.ended().screen())
     }
 
-    /// Gives the window another size. What is drawn for the narrower of two sizes fits both, so that is
-    /// what a frame that is on its way meanwhile is taken for.
+    /// Resizes the window. Output for the narrower of two sizes fits both, so a frame that is being
+    /// written meanwhile is interpreted with that size.
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
         let written = |window: &Window| window.terminal.wait("anything", |bytes| Ok(bytes.len()));
         let (before, is_wider) = (written(self), columns > self.sizes[self.sizes.len() - 1].1);
@@ -115,7 +115,7 @@ impl Window {
         self.terminal.wait("anything", |bytes| Ok(bytes.to_vec()))
     }
 
-    /// A terminal that was written these bytes.
+    /// A terminal to which these bytes were written.
     pub(crate) fn emulated(&self, bytes: &[u8]) -> vt100::Parser {
         let size = |number: u16| NonZeroU16::new(number).expect("a window has a size");
         let (first, columns, rows) = self.sizes[0];
@@ -132,7 +132,8 @@ impl Window {
     }
 }
 
-/// The bytes up to a synchronized update that has not ended yet: until then a terminal shows none of it.
+/// The bytes up to a synchronized update that has not ended yet: until then a terminal shows none
+/// of it.
 fn whole_updates(bytes: &[u8]) -> &[u8] {
     let last = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
     match (last(b"\x1b[?2026h"), last(b"\x1b[?2026l")) {

@@ -435,7 +435,7 @@ fn a_call_is_shown_whole_and_what_was_typed_before_does_not_answer_it() {
     terminal.say("do it");
     server.wait_for_requests(1);
     terminal.say("y");
-    // The line is shown once it is read.
+    // The line is echoed once it is read.
     terminal.expect("You: y");
     server.release();
     terminal.expect("Allow run");
@@ -491,7 +491,7 @@ fn what_was_typed_far_ahead_of_a_question_does_not_answer_it() {
     terminal.expect("You: ");
     terminal.say("exit");
     terminal.expect("Goodbye!");
-    // The answer was an answer, and the y something that was said.
+    // The first was the answer, and the `y` became a message.
     assert_eq!(home.json(&["show", "far"])["session"]["queries"], 2);
 }
 
@@ -507,7 +507,7 @@ fn a_terminal_that_goes_away_loses_nothing() {
     terminal.expect("hello");
     terminal.expect("You: ");
     drop(terminal);
-    // The chat saves itself when its terminal is gone; it is over when the process is.
+    // The chat saves the session when its terminal is gone; wait until the process has ended.
     while std::path::Path::new(&format!("/proc/{pid}")).exists() {
         std::thread::yield_now();
     }

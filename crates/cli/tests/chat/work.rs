@@ -1,8 +1,8 @@
-//! A whole job in a small repository: find, delegate, edit three files, test, fix, finish. On a screen,
-//! and again with the network cut and the process killed at every step.
+//! A whole job in a small repository: find, delegate, edit three files, test, fix, finish. On a
+//! screen, and again with the network cut and the process killed at every step.
 //!
-//! The model is not a list of answers. It looks at the conversation it is sent and at the files, as a
-//! real one would, and decides what to do next; so it also knows how to continue.
+//! The model is not a list of answers. It looks at the conversation it is sent and at the files, as
+//! a real one would, and decides what to do next; so it also knows how to continue.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -161,7 +161,7 @@ Let me look.
     finished(&window, "It is not.");
 }
 
-/// Asks, or continues, where nobody is there to be asked.
+/// Asks, or continues, without a user to answer questions.
 pub(crate) fn command(home: &Home, server: &Server, go_on: bool) -> Command {
     let question = if go_on { "continue" } else { ASK };
     let flags = ["-p", question, "--model", "openai/m", "--allow", "edit_file", "--allow", "run"];

@@ -1,4 +1,4 @@
-//! `append`: every line acknowledged when it is on disk, and bad input leaves no mark.
+//! `append`: every line is acknowledged when it is on disk, and bad input stores nothing.
 
 use std::io::{BufRead, BufReader, Write};
 
@@ -209,6 +209,25 @@ fn a_message_may_have_16_mib_and_no_more() {
 }
 
 #[test]
+fn a_line_that_is_too_large_does_not_undo_the_lines_before_it() {
+    let hint = "the lines before this one were stored (with --batch, none were)";
+    let too_large = format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat((16 << 20) - 27));
+    for (what, line) in [("a message", too_large), ("a line", "x".repeat(17 << 20))] {
+        let home = Home::new();
+        let input = format!("{HELLO}\n{line}\n");
+        let said = home.feed(&["append", "--new", "--name", "plan"], input.as_str());
+        assert_eq!((said.code, said.seqs()), (1, vec![0]), "{what}: {}", said.err);
+        assert!(said.err.contains("line 2"), "{what}: {}", said.err);
+        let words: Vec<&str> = said.err.split_whitespace().collect();
+        assert!(words.join(" ").contains(hint), "{what}: {}", said.err);
+        assert_eq!(home.json(&["show", "plan"])["entries"].as_array().map(Vec::len), Some(1));
+        let all = home.feed(&["append", "--new", "--name", "batch", "--batch"], input.as_str());
+        assert_eq!(all.code, 1, "{what}: {}", all.err);
+        assert_eq!(home.run(&["show", "batch"]).code, 1, "{what}: nothing of a batch is stored");
+    }
+}
+
+#[test]
 fn what_was_acknowledged_survives_kill_9() {
     let home = Home::new();
     home.session("crash", &[HELLO]);
@@ -224,7 +243,7 @@ fn what_was_acknowledged_survives_kill_9() {
                 number += 1;
             }
         });
-        // Kill it right after some acknowledgement, while more are on their way.
+        // Kill it right after an acknowledgement, while more lines are being written.
         let mut last = Value::Null;
         for _ in 0..20 + round * 7 {
             let mut line = String::new();
@@ -254,7 +273,7 @@ fn all_is_stored_though_nobody_reads_the_acknowledgements() {
     drop(child.stdout.take());
     let mut input = child.stdin.take().expect("its input");
     for _ in 0..20 {
-        writeln!(input, "{HELLO}").expect("it goes on reading");
+        writeln!(input, "{HELLO}").expect("it keeps reading");
     }
     drop(input);
     let said = Said::from(child.wait_with_output().expect("it ends"));

@@ -1,4 +1,4 @@
-//! Each command as a person meets it, with the real binary.
+//! Each command, with the real binary.
 
 use crate::home::{Home, Said, WITH_TOOL};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn show_prints_a_conversation_line_by_line() {
     assert_eq!(last["entries"][0]["seq"], 3);
 }
 
-/// What `show` prints, with words for what differs from run to run.
+/// What `show` prints, with placeholders for what differs from run to run.
 pub(crate) fn undated(home: &Home, shown: &str) -> String {
     let folder = home.path().canonicalize().expect("a folder").display().to_string();
     let is_date = |part: &str| part.len() == 16 && part.starts_with("20") && part.contains(':');
@@ -89,7 +89,7 @@ fn context_prints_what_a_model_would_be_sent() {
         (&stub["tool"], &stub["status"], &stub["ref"]),
         (&json!("glob"), &json!("success"), &json!("2"))
     );
-    // Nothing of that touches the log.
+    // The log has not changed.
     assert_eq!(home.json(&["show", "plan"])["entries"][2]["content"][0]["content"], json!(long));
     let explained = home.run(&["context", "plan", "--explain"]);
     assert!(explained.out.contains("cut: trim_results at 2 (5000 → "), "{}", explained.out);
@@ -133,11 +133,11 @@ fn context_and_stats_show_what_the_chat_would_send() {
     assert_eq!(context["model"], "ollama/llama3.2");
     let stats = home.json(&[&["stats", "plan"], &config[..]].concat());
     assert_eq!(stats["context"]["tokens"], context["tokens"]);
-    // What a flag says goes before the configuration.
+    // A flag takes precedence over the configuration.
     let flags = ["context", "plan", "--window", "4000", "--model", "openai/gpt-5"];
     let said = run(&flags);
     assert!(said.err.contains("of 3,000 tokens"), "{said:?}");
-    // A model that cannot be asked for want of a key can be looked at all the same.
+    // A context can be built for a model without an API key.
     let mut command = home.command(&["context", "plan", "--json"]);
     let said = command.env("RETHREAD_MODEL", "anthropic/claude-sonnet-4-5").output();
     let said = crate::home::Said::from(said.expect("it runs"));
@@ -253,7 +253,7 @@ fn a_selector_is_a_position_a_name_an_id_or_last() {
         [name(&id), name(&id[..35]), name(&id.replace('-', ""))],
         ["alpha", "alpha", "alpha"]
     );
-    // A number that is a position and the name of another session could mean either.
+    // A number that is a position and also the name of another session is ambiguous.
     home.session("2", &[r#"{"role":"user","content":"hello"}"#]);
     assert_eq!([name("1"), name("3")], ["2", "beta"]);
     let either = home.run(&["delete", "2", "--yes"]);
@@ -317,7 +317,7 @@ fn the_next_page_of_a_list_is_of_the_same_list() {
             assert!(longer.out.contains(name), "{args:?}: {longer:?}");
         }
         assert!(!longer.out.contains("s0"), "{args:?}: {longer:?}");
-        // A cursor, which programs get, leads to the page after it.
+        // Programs get a cursor, which continues with the next page.
         let next = home.json(args)["next"].clone();
         let after = [args, &["--after", next.as_str().expect("a cursor")]].concat();
         let second = home.run(&after);
@@ -362,7 +362,7 @@ fn a_chain_is_shown_on_the_page_of_its_newest_session() {
     assert!(
         first.err.contains("Only the newest session of each chain is shown: `rethread list --all")
     );
-    // People get a longer list, programs the cursor of the next page.
+    // People get a longer list, programs a cursor for the next page.
     assert!(first.err.contains("More: `rethread list -n 2`"), "{first:?}");
     let next = home.json(&["list", "-n", "1"])["next"].clone();
     let second = home.run(&["list", "-n", "1", "--after", next.as_str().expect("a cursor")]);
@@ -386,7 +386,7 @@ fn purge_archives_all_but_the_newest_and_says_how_many() {
     );
     assert_eq!(home.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(1));
     let unasked = home.run(&["purge", "--keep", "0", "--delete"]);
-    assert_eq!(unasked.code, 1, "nobody was there to be asked");
+    assert_eq!(unasked.code, 1, "there was nobody to ask");
     assert!(unasked.err.contains("--yes"), "{}", unasked.err);
 }
 
@@ -469,6 +469,28 @@ fn whose_instructions_apply_is_said_and_each_content_is_agreed_to_once() {
 }
 
 #[test]
+fn the_page_about_the_configuration_names_every_setting() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let home = Home::new();
+    let shown = home.json(&["config"]);
+    let known: Vec<&str> =
+        shown["settings"].as_object().expect("settings").keys().map(String::as_str).collect();
+    let table = page.split("\n## ").find(|part| part.starts_with("Settings")).expect("a table");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let (mut described, mut settings) = (rows.collect::<Vec<_>>(), known.clone());
+    described.sort_unstable();
+    settings.sort_unstable();
+    assert_eq!(described, settings);
+    // The example is a valid file.
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let file = home.path().join("example.toml");
+    std::fs::write(&file, example.expect("an example")).expect("written");
+    let said = home.run(&["config", "--config", file.to_str().expect("a path")]);
+    assert_eq!(said.code, 0, "{said:?}");
+}
+
+#[test]
 fn a_comma_in_a_list_of_the_configuration_is_part_of_the_value() {
     let home = Home::new();
     let folder = home.path().join("a, b");
@@ -482,7 +504,7 @@ fn a_comma_in_a_list_of_the_configuration_is_part_of_the_value() {
     let shown = home.json(&["config", "--config", config]);
     let value = &shown["settings"]["telegram.roots"]["value"];
     assert_eq!(*value, json!([folder.display().to_string(), "/"]));
-    // The bot looks for the one folder, not for its halves.
+    // The bot gets one folder, not two.
     let mut bot = home.command(&["telegram", "--config", config]);
     let bot = bot.env("TELEGRAM_BOT_TOKEN", format!("12345678:{}", "A".repeat(35)));
     let said = Said::from(bot.output().expect("it runs"));
@@ -532,7 +554,14 @@ fn completions_and_manual_pages_are_made() {
     }
     assert!(home.run(&["man"]).out.contains(".TH rethread"));
     assert_eq!(home.run(&["man", "--out", "pages"]).code, 0);
-    assert!(home.path().join("pages/rethread-append.1").exists());
+    let page = |name: &str| {
+        std::fs::read_to_string(home.path().join("pages").join(name)).expect("a manual page")
+    };
+    let (root, append) = (page("rethread.1"), page("rethread-append.1"));
+    assert!(root.contains("\n.SH EXAMPLES\n"), "{root}");
+    assert!(append.contains("\n.SH NOTES\nGlobal options"), "{append}");
+    assert!(append.contains("see rethread(1)."), "{append}");
+    assert!(!root.contains("EXTRA") && !append.contains("EXTRA"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Sessions in a directory of files, and on their way between stores.
+//! Sessions in a directory of files, and copying between stores.
 
 use crate::home::{Home, WITH_TOOL};
 use serde_json::Value;
 
-/// What `show` says of a session in a store.
+/// What `show` prints for a session in a store.
 fn entries(home: &Home, store: &str, name: &str) -> Value {
     home.json(&["show", name, "--all", "--store", store])["entries"].clone()
 }
@@ -104,7 +104,7 @@ fn a_copy_puts_nothing_away_and_a_session_that_differs_stops_no_other() {
     assert_eq!(kept, 60 + 3, "60 files, the index, last_session and .rethread");
     assert!(!home.path().join("there/archive").exists());
 
-    // In one of them both sides continued; the others are copied all the same.
+    // One of them was continued in both stores; the others are still copied.
     let hello = r#"{"role":"user","content":"here"}"#;
     home.feed(&["append", "s7"], hello);
     home.feed(&["append", "s7", "--store", "files:there?max_sessions=0"], hello);
@@ -150,7 +150,7 @@ fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says
     }
     let said = home.run(&["show", id, "--store", "there.db"]);
     assert_eq!(said.code, 0, "its id is known there as well: {said:?}");
-    // Through lines and back, too.
+    // Also through an export and an import.
     let lines = home.run(&["export", id, "--format", "rethread", "--store", "there.db"]).out;
     std::fs::write(home.path().join("lines.jsonl"), lines).expect("written");
     assert_eq!(home.run(&["import", "lines.jsonl", "--store", "files:again"]).code, 0);
@@ -164,12 +164,12 @@ fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says
     assert_eq!(there["metadata"]["stars"], 5);
     assert_eq!(there["tags"][0], "a");
 
-    // Where the name of the file is taken, it gets another, and that is said.
+    // If the file name is taken, it gets another one, which is reported.
     let again = home.run(&["copy", "--from", "files:there", "--to", "files:theirs", id]);
     assert_eq!(again.code, 0, "{again:?}");
     std::fs::create_dir(home.path().join("taken")).expect("a folder");
     std::fs::write(home.path().join(format!("taken/{id}.json")), "{}").expect("written");
     let said = home.run(&["copy", "--from", "files:theirs", "--to", "files:taken"]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("not carried over, or other there: metadata.id"), "{said:?}");
+    assert!(said.out.contains("these fields could not be preserved: metadata.id"), "{said:?}");
 }

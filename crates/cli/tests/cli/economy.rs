@@ -1,4 +1,4 @@
-//! What contexts cost, as `stats` and `context` say it.
+//! What contexts cost, as reported by `stats` and `context`.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn what_contexts_cost_is_said_and_nothing_is_written() {
     assert_eq!((&replayed["calls"], &replayed["rewrites"]), (&json!(3), &json!(0)));
     let percent = replayed["percent_of_everything"].as_f64().expect("a share");
     assert!((10.0..90.0).contains(&percent), "{percent}");
-    // Of everything 1.25 times the price is paid once, and a tenth of it twice.
+    // Everything is written once at 1.25 times the price, and read twice at a tenth of it.
     let sent = &replayed["sent"];
     let dollars = |sent: &Value| {
         let of = |field: &str| sent[field].as_f64().expect("tokens");

@@ -1,4 +1,4 @@
-//! Finding what was said, names in any script, and what it all cost.
+//! Searching, names in any script, and costs.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn user(text: &str) -> String {
     json!({"role": "user", "content": text}).to_string()
 }
 
-/// A session with a question, a call, its result and an answer that a model was paid for.
+/// A session with a question, a call, its result and an answer with usage.
 fn with_costs(home: &Home, name: &str, question: &str) {
     let usage = json!({"input": 1_000, "output": 500, "cache_read": 3_000, "cache_write": 0});
     let lines = [

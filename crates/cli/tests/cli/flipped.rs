@@ -14,6 +14,6 @@ fn no_flipped_bit_changes_what_is_read_of_an_entry() {
         let said = flips(SEED, 101).unwrap_or_else(|said| panic!("{name}: {said}"));
         println!("{name}: {said}");
     }
-    // Without comparing anything, some would be read as what nobody wrote.
+    // Without checking fingerprints, some entries would be read with wrong content.
     all::control(SEED, 11).expect_err("the flips hit what was said");
 }

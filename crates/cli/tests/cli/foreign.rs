@@ -1,5 +1,5 @@
-//! What comes from elsewhere: a person at a terminal is shown how far it is and asked whom to
-//! trust; databases are found where their programs keep them; a lineage leaves as one document.
+//! Imports at a terminal: progress is shown, and the user is asked whom to trust; databases are
+//! found where their programs keep them; a lineage is exported as one document.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn a_transcript_of_someone_else_is_asked_about_at_the_terminal() {
     assert_eq!(terminal.end().1, 0);
     let list = home.json(&["list", "--all"]);
     let id = list["sessions"][0]["id"].as_str().expect("an id").to_owned();
-    // It is shown again to a person who continues it later.
+    // It is shown again when the session is continued later.
     let said = home.run(&["-c", "-p", "what does foreign.md say?"]);
     assert!(said.err.contains("Tools are off"), "{said:?}");
     let shown = home.json(&["show", &id, "--all"]);

@@ -11,7 +11,7 @@ pub(crate) struct Home {
     folder: tempfile::TempDir,
 }
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -32,7 +32,7 @@ impl Home {
         self.folder.path().join("data").join("rethread.db")
     }
 
-    /// The command, with nothing of this machine's environment.
+    /// The command, without this machine's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rethread"));
         command.args(args).current_dir(self.folder.path()).env_clear();
@@ -66,7 +66,7 @@ impl Home {
         self.command(args).stdin(Stdio::piped()).spawn().expect("it starts")
     }
 
-    /// Runs and gives the JSON it printed.
+    /// Runs a command and returns the JSON it printed.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let said = self.run(&[args, &["--json"]].concat());
         assert_eq!(said.code, 0, "{args:?}: {said:?}");

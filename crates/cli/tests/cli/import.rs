@@ -1,4 +1,4 @@
-//! Sessions come in and go out, with the real binary.
+//! Importing and exporting sessions, with the real binary.
 
 use std::path::PathBuf;
 
@@ -98,7 +98,7 @@ fn bad_files_are_named_and_the_rest_is_imported() {
         assert!(said.err.contains(name), "{name}: {said:?}");
     }
     assert!(said.err.contains("torn.jsonl, line 3: "), "{said:?}");
-    // What is whole of a file that was cut off is stored, and the rest is said.
+    // The complete records of a truncated file are stored, and the rest is reported.
     assert!(said.err.contains("cut.json, message 2: the file ends in it"), "{said:?}");
     assert_eq!(home.json(&["list"])["sessions"].as_array().map(Vec::len), Some(3));
 }
@@ -113,7 +113,7 @@ fn what_only_the_twin_of_a_transcript_holds_is_kept() {
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("twin 1 raw"), "{said:?}");
     assert!(
-        said.err.contains("s.json is the twin of a transcript, and is kept with it"),
+        said.err.contains("s.json belongs to the Markdown transcript of the same name"),
         "{said:?}"
     );
     let lines = home.run(&["export", "s", "--format", "rethread"]).out;
@@ -200,7 +200,7 @@ fn an_import_ends_with_a_line_for_people() {
     );
     std::fs::create_dir(home.path().join("empty")).expect("made");
     assert_eq!(home.run(&["import", "empty"]).out, "No sessions found.\n");
-    // A path that is not there is a slip.
+    // A path that does not exist is an error.
     let said = home.run(&["import", "in/nowhere"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""), "{said:?}");
     assert!(said.err.starts_with("error: there is nothing at in/nowhere"), "{said:?}");
@@ -243,7 +243,7 @@ fn an_export_comes_back_as_the_identical_log() {
     home.session("plan", &WITH_TOOL);
     home.run(&["clear", "plan"]);
     home.feed(&["append", "plan"], r#"{"role":"user","content":"x","odd":{"a": 1.0e2}}"#);
-    // What is escaped on its way out comes back byte for byte.
+    // Text that is escaped in the export is read back byte for byte.
     let hidden = "{\"role\":\"user\",\"content\":\"\u{9b}\u{e0041}\",\"odd\":\"\u{202e} \\u202e\"}";
     home.feed(&["append", "plan"], hidden);
     assert_eq!(home.run(&["export", "plan", "--format", "rethread", "-o", "plan.jsonl"]).code, 0);
@@ -363,7 +363,7 @@ fn a_file_takes_keys_only_when_that_was_asked_for() {
     assert_eq!(told.code, 0, "{told:?}");
     assert!(told.err.contains("not bound to file:notes.md, project:/srv"), "{}", told.err);
     assert_eq!(continued(&home), "what does my note say?");
-    // Importing it again does not take them either.
+    // Importing it again does not bind them either.
     let again = home.json(&["import", "planted.jsonl"]);
     let keys = &again["files"][0]["sessions"][0]["keys_left"];
     assert_eq!(*keys, json!(["file:notes.md", "project:/srv"]));
@@ -415,7 +415,7 @@ fn a_bots_sessions_go_back_to_it_under_the_keys_they_came_with() {
         let out = home.run(&["export", id, "--owner", owner, "--format", "telegram"]).out;
         serde_json::from_str(&out).expect("JSON")
     };
-    // Every version reads the number alone; the other keys are those of the version that made them.
+    // Every version of the bot reads a plain number; other keys depend on the version.
     assert_eq!(back("telegram:7", "usual"), json!({"7": saved(7, "usual")}));
     assert_eq!(back("telegram:7", "other"), json!({"7:a:b": saved(7, "other")}));
     assert_eq!(back("telegram:-100", "group"), json!({"-100": saved(-100, "group")}));
@@ -476,7 +476,7 @@ fn nothing_of_any_format_is_new_when_it_is_imported_again() {
     let home = Home::new();
     let seeds = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
     let seeds = seeds.to_str().expect("a path");
-    // Some of them are damaged, which is said.
+    // Some of them are damaged, which is reported.
     let go = || -> Value {
         serde_json::from_str(&home.run(&["import", seeds, "--json"]).out).expect("JSON")
     };
@@ -491,7 +491,7 @@ fn nothing_of_any_format_is_new_when_it_is_imported_again() {
     assert!(names.is_empty(), "{}", names.join("\n"));
 }
 
-/// Runs an import to its end: what it printed, and the most memory it took, in bytes.
+/// Runs an import to its end. Returns its output and its peak memory, in bytes.
 fn measured(home: &Home, path: &std::path::Path) -> (Value, u64) {
     let mut child = home.spawn(&["import", &path.display().to_string(), "--json"]);
     let status = format!("/proc/{}/status", child.id());
@@ -522,7 +522,7 @@ fn many_small_messages_in_one_document_take_a_bounded_multiple_of_its_size() {
     let (first, most) = measured(&home, &small);
     assert_eq!(first["entries_added"], json!(MESSAGES + 1));
     assert!(most < usual + 8 * bytes, "{most} for {bytes}, {usual} usually");
-    // Once more: now all of it is compared with the log before it is known that nothing is new.
+    // Again: now everything is compared with the log, and nothing is new.
     let (again, most) = measured(&home, &small);
     assert_eq!(again["entries_added"], json!(0));
     assert!(most < usual + 16 * bytes, "{most} for {bytes}, {usual} usually");

@@ -1,4 +1,4 @@
-//! What a session is called in messages: its name, or its title where nobody named it.
+//! What a session is called in messages: its name, or its title if it was not named.
 
 use crate::home::{Home, WITH_TOOL};
 
@@ -40,14 +40,14 @@ fn a_session_nobody_named_is_called_by_its_title_everywhere() {
         assert_eq!(run.out, said, "{args:?}");
         assert!(!shows_a_time_as_a_name(&run.err), "{run:?}");
     }
-    // Where one has to be told from another, there is something to type.
+    // If titles are ambiguous, a selector is shown.
     let forked = home.run(&["fork", "1"]).out;
     assert!(forked.contains(&format!("“{title}”, {name}-fork (")), "{forked}");
     let found = home.run(&["search", "glob"]).out;
     let place = found.lines().next().and_then(|line| line.rsplit(' ').next()).expect("a place");
     let id = place.split(':').next().expect("an id");
     assert_eq!(home.run(&["show", id]).code, 0, "{found}");
-    // A name that a person chose is what they know it by.
+    // A chosen name is shown as it is.
     home.session("Lisp Files", &WITH_TOOL);
     assert_eq!(home.run(&["archive", "lisp-files"]).out, "Archived Lisp Files.\n");
     let found = home.run(&["search", "glob"]).out;

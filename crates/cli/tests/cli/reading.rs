@@ -1,5 +1,5 @@
-//! What people read: lists that fit the window, conversations that can be read, and stores that a
-//! typing mistake does not make.
+//! What people read: lists that fit the window, readable conversations, and no store that a
+//! typing mistake creates.
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -151,7 +151,7 @@ fn show_has_colours_and_a_pager_at_a_terminal() {
     let home = Home::new();
     home.session("plan", &WITH_TOOL);
     let rethread = env!("CARGO_BIN_EXE_rethread");
-    // The pager says that it was there.
+    // The pager leaves a mark.
     let pager = "RETHREAD_PAGER='cat; echo read-in-a-pager' NO_COLOR=";
     let line = format!("stty cols 60 rows 10; {pager} exec {rethread} show plan");
     let (shown, code) = Terminal::run(&home, &line, &[("TERM", "xterm-256color".into())]).end();

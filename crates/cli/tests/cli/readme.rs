@@ -31,7 +31,7 @@ fn commands(section: &str) -> Vec<Shown> {
     commands
 }
 
-/// Replaces what differs between two runs: everything that has the form of `template`, in which
+/// Replaces what differs between two runs: everything that matches `template`, in which
 /// `9` is any digit and `f` any hexadecimal digit.
 fn masked(text: &str, template: &str) -> String {
     let (text, form): (Vec<char>, Vec<char>) = (text.chars().collect(), template.chars().collect());

@@ -6,7 +6,7 @@ use crate::home::Home;
 
 const LINE: &str = r#"{"role":"user","content":"remember this","id":"once"}"#;
 
-/// Runs an append under strace with these arguments; gives what strace wrote.
+/// Runs an append under strace with these arguments; returns the trace.
 fn traced(home: &Home, arguments: &[&str], append: &[&str]) -> String {
     let (trace, input) = (home.path().join("trace"), home.path().join("line"));
     std::fs::write(&input, LINE).expect("written");

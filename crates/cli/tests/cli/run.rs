@@ -12,7 +12,7 @@ use crate::home::{Home, Said};
 /// The flags with which a command runs without anyone being asked.
 const FLAGS: [&str; 6] = ["-p", "go", "--model", "openai/m", "--allow", "run"];
 
-/// A model that runs this command, and then is done.
+/// A model that runs this command and then finishes.
 fn model(input: Value) -> Server {
     Server::start([Answer::calls([("run", input)]), Answer::text("done")])
 }
@@ -30,7 +30,7 @@ fn ran(home: &Home, command: &str, variables: &[(&str, &str)]) -> (Said, String)
     (said, told)
 }
 
-/// The number a command wrote into a file, once it is there.
+/// The number that a command wrote into a file, once the file exists.
 fn pid_in(file: &Path) -> String {
     let start = Instant::now();
     loop {
@@ -43,7 +43,7 @@ fn pid_in(file: &Path) -> String {
     }
 }
 
-/// Whether a process ends, or has ended: the kernel takes its time.
+/// Whether a process has ended, or ends soon: the kernel may take a moment.
 fn ends(pid: &str) -> bool {
     let stat = PathBuf::from("/proc").join(pid).join("stat");
     let lives = || {
@@ -58,7 +58,7 @@ fn ends(pid: &str) -> bool {
     !lives()
 }
 
-/// Leaves a process running in a session of its own, whose parent is gone.
+/// Leaves a process running in a new session (`setsid`), whose parent is gone.
 const DAEMON: &str = "(setsid sh -c 'echo $$ > left; exec sleep 302' >/dev/null 2>&1 &); \
                       while ! grep -q . left 2>/dev/null; do :; done";
 
@@ -111,7 +111,7 @@ fn the_settings_say_where_commands_write() {
     let file = outside.path().join("file");
     let command = format!("echo written > {}", file.display());
     let home = Home::new();
-    // Or else what is outside of the workspace would be in the temporary folder.
+    // Otherwise, files outside the workspace would be in the temporary folder.
     let temporary = home.path().display().to_string();
     let (said, told) = ran(&home, &command, &[("TMPDIR", &temporary)]);
     if said.err.contains("cannot confine") {
@@ -148,7 +148,7 @@ fn a_kernel_that_cannot_confine_commands_is_named_once_and_they_run() {
     assert_eq!(said.err.matches("this kernel cannot confine").count(), 1, "{said:?}");
     let told = server.requests()[2].text.clone();
     assert!(told.contains("one") && told.contains("two"), "{told}");
-    // Where it can, nothing is said.
+    // If it can, there is no warning.
     let (said, _) = ran(&home, "true", &[]);
     assert!(!said.err.contains("kernel") || said.err.contains("cannot confine"), "{said:?}");
 }

@@ -60,7 +60,7 @@ impl Served {
     }
 }
 
-/// The question takes the lease with it, and the answer gives it back.
+/// The append of the question takes the lease, and that of the answer releases it.
 #[test]
 fn a_turn_without_tools_is_synced_twice() {
     const TURNS: usize = 5;
@@ -81,7 +81,7 @@ fn a_turn_without_tools_is_synced_twice() {
         let trace = std::fs::read_to_string(&trace).expect("a trace");
         trace.lines().filter(|line| line.contains("sync(")).count()
     };
-    // The first one makes the session.
+    // The first one creates the session.
     served.post("/chat", None, &ask("notes.md"));
     let before = syncs();
     for _ in 0..TURNS {
@@ -91,7 +91,7 @@ fn a_turn_without_tools_is_synced_twice() {
     let after = syncs();
     let strace = served.child.id();
     let traced = std::fs::read_to_string(format!("/proc/{strace}/task/{strace}/children"));
-    let shell = format!("kill -TERM {}", traced.expect("Linux tells").trim());
+    let shell = format!("kill -TERM {}", traced.expect("read from /proc").trim());
     assert!(Command::new("sh").args(["-c", &shell]).status().expect("a shell").success());
     served.child.wait_with_output().expect("it ends");
     assert_eq!(after - before, 2 * TURNS);
@@ -128,7 +128,7 @@ fn a_plugin_is_answered_without_a_key_and_continues_after_a_restart() {
 }
 
 #[test]
-fn tokens_are_made_listed_and_revoked_and_say_whose_sessions_are_meant() {
+fn tokens_are_created_listed_and_revoked_and_belong_to_an_owner() {
     let home = Home::new();
     let refused = home.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(refused.code, 2, "{refused:?}");

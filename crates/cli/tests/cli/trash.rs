@@ -1,4 +1,4 @@
-//! Deleting, bringing back, erasing: nothing goes for good unless someone said so.
+//! Deleting, restoring, erasing: nothing is erased unless the user says so.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const HELLO: &str = r#"{"role":"user","content":"hello zebra"}"#;
 fn deleting_without_a_terminal_moves_to_the_trash() {
     let home = Home::new();
     home.session("plan", &[HELLO]);
-    // As scripts do it: nobody can answer, and the selector is one that moves.
+    // As in a script: nobody can answer, and the selector may mean another session later.
     let said = home.feed(&["delete", "last"], "n\n");
     assert_eq!((said.code, said.out.as_str()), (0, "Moved plan to the trash.\n"), "{said:?}");
     assert!(
@@ -40,7 +40,7 @@ fn a_restored_session_has_the_keys_that_are_still_free() {
     }
     let first = home.json(&["show", "plan"])["session"]["id"].clone();
     assert_eq!(home.run(&["delete", "plan"]).code, 0);
-    // The name and the key are taken again meanwhile.
+    // The name and the key are reused in the meantime.
     assert_eq!(home.feed(&["append", "--key", "file:a", "--name", "plan"], HELLO).code, 0);
     assert_eq!(home.run(&["trash", "restore", "1"]).out, "Restored plan-3.\n");
     let restored = home.json(&["show", "plan-3"]);
@@ -76,7 +76,7 @@ fn erasing_without_a_terminal_takes_yes_and_a_name_or_a_full_id() {
 
     home.session("again", &[HELLO]);
     assert_eq!(home.run(&["delete", "again"]).code, 0);
-    assert_eq!(home.run(&["trash", "empty"]).code, 1, "nobody was there to be asked");
+    assert_eq!(home.run(&["trash", "empty"]).code, 1, "there was nobody to ask");
     assert_eq!(home.json(&["trash", "empty", "-y"]), json!({ "erased": 1, "in_use": 0 }));
     assert_eq!(home.json(&["trash", "list"])["sessions"], json!([]));
 }
@@ -85,7 +85,7 @@ fn erasing_without_a_terminal_takes_yes_and_a_name_or_a_full_id() {
 fn a_question_is_asked_before_erasing_at_a_terminal() {
     let home = Home::new();
     home.session("plan", &[HELLO]);
-    // Typed when the question is there, as a person would.
+    // Typed when the question appears, as a user would.
     let answer = |answer: &str| {
         let mut terminal = Terminal::start(&home, &["delete", "--now", "1"], &[]);
         terminal.expect("Erase plan and everything in it? This cannot be undone. (y/n)");
@@ -100,7 +100,7 @@ fn a_question_is_asked_before_erasing_at_a_terminal() {
     assert_eq!(home.run(&["show", "plan"]).code, 1);
 }
 
-/// Makes it a long time since a session was deleted.
+/// Backdates the deletion of a session.
 fn deleted_long_ago(home: &Home, name: &str) {
     let connection = rusqlite::Connection::open(home.store()).expect("a store");
     let sql = "SELECT n, header FROM sessions WHERE header LIKE '%\"' || ?1 || '\"%'";

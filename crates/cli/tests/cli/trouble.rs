@@ -310,7 +310,7 @@ fn a_full_disk_is_reported_and_what_was_acknowledged_stays() {
     let small = home.path().join("small");
     std::fs::create_dir(&small).expect("a folder");
     let mount = format!("mount -t tmpfs -o size=2m tmpfs {}", small.display());
-    // A small disk of one's own needs the right to mount; a namespace keeps it from everybody else.
+    // A small private disk needs the right to mount; a namespace hides it from everybody else.
     let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
     if !can.as_ref().is_ok_and(|output| output.status.success()) {
         println!("not run: mounting a small disk is not allowed here ({can:?})");
@@ -388,7 +388,7 @@ fn a_server_on_a_full_disk_says_that_it_is_not_ready_and_still_reads_and_searche
     assert_eq!(ask("GET", "/readyz", "").0, 200, "control: there is room");
     let id = ask("POST", "/v1/sessions", "{}").1["session"]["id"].clone();
     let path = format!("/v1/sessions/{}", id.as_str().expect("an id"));
-    // Text that does not get smaller: each message takes its room.
+    // Incompressible text, so that each message takes its full size.
     let mut dice: u64 = 7;
     let mut noise = |chars: usize| -> String {
         let mut next = || {
@@ -404,7 +404,7 @@ fn a_server_on_a_full_disk_says_that_it_is_not_ready_and_still_reads_and_searche
         let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
         match ask("POST", &format!("{path}/entries"), &body) {
             (200, _) => acknowledged += 1,
-            // What is left takes something smaller, until it takes nothing.
+            // Smaller messages still fit, until none does.
             _ if chars > 10 => chars /= 2,
             (status, _) => break status,
         }
@@ -435,7 +435,7 @@ fn a_full_disk_can_still_be_read() {
     let binary = env!("CARGO_BIN_EXE_rethread");
     let later = r#"{"role":"user","content":"hello later"}"#;
     for store in ["rethread.db", "files:sessions"] {
-        // Nothing is left, not even a page. The index of words has not seen what came last.
+        // Not even a page is free. The search index does not have the last messages yet.
         let script = format!(
             "{mount} && cd {small} && export HOME=/nonexistent RETHREAD_STORE={store}
              echo '{HELLO}' | {binary} append --new --name plan || exit 9
@@ -469,7 +469,7 @@ fn a_full_disk_can_still_be_read() {
             assert!(output.contains(expected), "{store}: {command}: {output}");
         }
         let (appended, room) = rest.split_once("== room").expect("all of it ran");
-        // A log may have room left in its last block.
+        // A log may have free space in its last block.
         let refused = appended.contains("no space left for");
         assert!(refused || store == "files:sessions", "{store}: {appended}");
         assert_eq!(appended.contains("\"seq\":2"), !refused, "{store}: {appended}");
@@ -485,7 +485,7 @@ fn a_disk_that_cannot_be_written_to_can_still_be_read() {
     let data = home.store().parent().expect("a folder").to_owned();
     let files = format!("files:{}", data.join("sessions").display());
     assert_eq!(home.run(&["copy", "--to", &files]).code, 0);
-    // SQLite's index of words is written by the first search after an append; what is appended
+    // SQLite's search index is written by the first search after an append; what is appended
     // after that is found as well.
     assert_eq!(home.run(&["search", "hello"]).code, 0);
     let later = r#"{"role":"user","content":"hello later"}"#;
@@ -645,7 +645,7 @@ fn a_directory_nobody_here_wrote_to_can_be_read_though_nothing_can_be_written() 
     assert!(found.out.contains("under the mat"), "{found:?}");
     for added in ["1 entry copied", "0 entries copied"] {
         let said = run(&format!("{binary} copy --to {}", home.path().join("copy.db").display()));
-        assert!(said.out.contains(added), "it has one id, whoever looks: {said:?}");
+        assert!(said.out.contains(added), "it has the same id for everyone: {said:?}");
     }
     let checked = run(&format!("{binary} doctor"));
     assert!(checked.out.contains("broken.json is left alone"), "{checked:?}");
@@ -653,7 +653,7 @@ fn a_directory_nobody_here_wrote_to_can_be_read_though_nothing_can_be_written() 
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("cannot be written to") && said.err.contains("hint:"), "{said:?}");
     let left = std::fs::read_dir(&scratch).expect("there").count();
-    assert_eq!(left, 0, "nothing of it stays behind");
+    assert_eq!(left, 0, "nothing is left over");
     assert!(!data.join(".rethread").exists() && !data.join("index.json").exists());
 }
 

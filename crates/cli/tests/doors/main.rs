@@ -1,7 +1,7 @@
 //! One decision at every door: whether a session can be answered, by whom, and with which tools.
 //!
-//! The same situations, made in a real store, are taken to the real binary as a terminal, as an
-//! HTTP server and as a bot. Each door words it in its own way; what it decides is the same.
+//! The same situations, set up in a real store, are tried with the real binary as a terminal, as an
+//! HTTP server and as a bot. Each door has its own wording; the decision is the same.
 
 #[path = "../../../telegram/src/markup/checker.rs"]
 mod checker;
@@ -31,9 +31,9 @@ use home::Home;
 enum Decided {
     /// The session's agent answers; with or without tools.
     Answers { tools: bool },
-    /// Someone has to agree that another agent continues.
+    /// The user has to agree to a changed agent.
     AgentChanged,
-    /// It waits for the turn that runs.
+    /// It waits for the running turn.
     Waits,
     /// There is no such session.
     NotFound,
@@ -41,7 +41,7 @@ enum Decided {
     Damaged,
 }
 
-/// What a session is like.
+/// The state of a session.
 #[derive(Clone, Copy, Debug)]
 enum Situation {
     Plain,
@@ -153,7 +153,7 @@ impl Scene {
         self.id = SessionId(id.parse().expect("an id"));
     }
 
-    /// A server that is killed while the model of its turn is silent.
+    /// A server that is killed while its turn waits for the model.
     fn die_in_a_turn(&self) {
         self.model.push(Answer::text("never").slowly(0));
         let server = Served::start(self);
@@ -178,7 +178,7 @@ impl Scene {
         Decided::Answers { tools: body["tools"].as_array().is_some_and(|tools| !tools.is_empty()) }
     }
 
-    /// The holder lets go.
+    /// The holder releases it.
     fn let_go(&mut self) {
         self.held.take().expect("it is held").release(ALIVE).expect("released");
     }
@@ -310,7 +310,8 @@ fn telegram(scene: &mut Scene) -> Decided {
     } else {
         fake.says(7, "what now?");
         if scene.held.is_some() {
-            // Nothing is shown while it waits; the model is asked when the other lets go.
+            // Nothing is shown while it waits; the model is asked when the other one releases the
+            // session.
             fake.wait("typing", |fake| {
                 let typing = |asked: &fake::Asked| asked.method == "sendChatAction";
                 fake.asked().iter().any(typing).then_some(())

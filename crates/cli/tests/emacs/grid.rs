@@ -1,4 +1,4 @@
-//! What a terminal shows, worked out from the bytes that were written to it.
+//! What a terminal shows, computed from the bytes that were written to it.
 //!
 //! An editor writes only what differs from what is there already, so the bytes alone do not say
 //! what a person sees. This knows what Emacs sends to an xterm, and no more.

@@ -36,7 +36,7 @@ fn new_home() -> Home {
     home
 }
 
-/// Emacs without anything of this machine's, and with the client in its load path.
+/// Emacs without this machine's configuration, with the client in its load path.
 fn emacs(home: &Home, variables: &[(&str, String)]) -> Command {
     let mut command = Command::new("emacs");
     command.arg("-Q").current_dir(home.path()).env_clear();
@@ -163,7 +163,7 @@ fn a_reply_ends_well_when_emacs_exits_in_the_middle_of_it() {
     let home = new_home();
     let test = "rethread-an-emacs-that-exits-lets-the-reply-end";
     ert(&home, "rethread-reply-test", test, &variables);
-    // Emacs is gone; its server is still in the turn, and only now hears the rest.
+    // Emacs is gone; its server is still in the turn, and only now receives the rest.
     server.release();
     let began = Instant::now();
     loop {

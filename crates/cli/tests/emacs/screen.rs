@@ -13,7 +13,7 @@ const LIST: &str = "\x03ol"; // C-c o l
 const QUIT: &str = "\x07"; // C-g
 const EXIT: &str = "\x18\x03"; // C-x C-c
 
-/// Starts Emacs in a terminal, as someone would who has the client in their configuration.
+/// Starts Emacs in a terminal, with the client in its configuration.
 fn start(home: &crate::Home, variables: &[(&str, String)]) -> Terminal {
     let client = client().display().to_string();
     let set_up = format!(
@@ -46,8 +46,8 @@ fn shown(bytes: &[u8], text: &str) -> Result<(), String> {
     if shown.contains(text) { Ok(()) } else { Err(shown) }
 }
 
-/// Presses a key, and again when nothing comes of it: while Emacs shows an error, it throws away
-/// what is typed. A person sees that, too.
+/// Presses a key, and again if nothing happens: while Emacs shows an error, it discards
+/// input. A user would notice that, too.
 fn press_until(terminal: &mut Terminal, key: &str, text: &str) {
     for _ in 0..5 {
         terminal.press(key);

@@ -1,8 +1,8 @@
 //! Every byte of a store flipped, one at a time.
 //!
-//! A disk that changes a bit does not say so. For each byte of a store one bit of it is changed, the
+//! A disk that changes a bit does not report it. For each byte of a store, one bit is changed, the
 //! store is opened, and everything in it is read. What is read must be what was written, or an
-//! error. The control reads the rows of the same files as they are, without comparing anything.
+//! error. The control reads the rows of the same files without checking fingerprints.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -19,12 +19,12 @@ use rusqlite::Connection;
 /// Sessions in the store.
 const SESSIONS: usize = 4;
 
-/// What became of one flipped bit. The later, the worse.
+/// The effect of one flipped bit, from harmless to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
-    /// Everything is read as it was written: nobody uses this byte.
+    /// Everything is read as it was written: the byte is unused.
     Same,
-    /// Something is refused with an error, and everything else is as it was written.
+    /// Something is reported as an error, and everything else is as it was written.
     Told,
     /// A header, a key or a count is not what was written, and no error says so.
     Header,
@@ -59,7 +59,7 @@ pub(crate) fn files(seed: u64, step: usize) -> Result<String, String> {
     flip(Place::Files, seed, step)
 }
 
-/// The same files, read without comparing what is read with what was written.
+/// The same files, read without checking fingerprints.
 pub(crate) fn control(seed: u64, step: usize) -> Result<String, String> {
     let store = Store::make(Place::Sqlite);
     let right = store.bodies().expect("the rows can be read");
@@ -93,7 +93,7 @@ fn flip(place: Place, seed: u64, step: usize) -> Result<String, String> {
     let written = store.written();
     let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
     let (mut tried, mut unseen, mut worst) = (0, 0, Vec::new());
-    // A panic is counted, and need not be shown each time.
+    // Panics are counted, and not printed each time.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     store.each_flip(seed, step, |file, at| {
@@ -181,7 +181,7 @@ impl Store {
         files
     }
 
-    /// Puts every file back as it was, and removes what came since.
+    /// Restores every file, and removes new ones.
     fn restore(&self) {
         for path in self.there() {
             if !self.files.contains_key(&path) {
@@ -199,8 +199,8 @@ impl Store {
     fn each_flip(&self, seed: u64, step: usize, mut work: impl FnMut(&Path, usize)) {
         let mut skip = usize::try_from(mixed(seed) % step as u64).expect("small");
         for (path, bytes) in &self.files {
-            // What other programs may change is not a secret of ours, and the index of words is
-            // thrown away when it does not fit the logs.
+            // Files that other programs may change are not protected, and the search index is
+            // discarded if it does not match the logs.
             let ours =
                 path.strip_prefix(self.root()).is_ok_and(|path| path.starts_with(".rethread"));
             if self.place == Place::Files && (!ours || path.ends_with("search.db")) {
@@ -256,7 +256,7 @@ impl Store {
                     } else if read.len() < right.len() {
                         worst = worst.max(Outcome::Short);
                     }
-                    // Counts are worked out from what was said.
+                    // Counts are computed from the messages.
                     header |= right.iter().zip(&read).any(|(right, read)| right != read);
                 }
             }
@@ -299,7 +299,7 @@ fn says(right: &Entry, read: &Entry) -> bool {
     said(right) != said(read)
 }
 
-/// A number that looks like chance.
+/// A pseudo-random number.
 fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,10 +1,10 @@
-//! What was acknowledged, against what is there.
+//! What was acknowledged, compared with what is stored.
 
 use std::collections::BTreeMap;
 
 use rethread_core::{Owner, SessionId, Store};
 
-/// One thing a writer had stored: what it said, and the position that was acknowledged.
+/// One acknowledged append: its text, and the acknowledged position.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledged {
     pub(crate) writer: usize,
@@ -12,8 +12,8 @@ pub(crate) struct Acknowledged {
     pub(crate) seq: u64,
 }
 
-/// Checks that every acknowledged thing is in the log once, at the acknowledged position, in the
-/// order of its writer; and that nothing is there twice.
+/// Checks that every acknowledged append is in the log once, at the acknowledged position, in the
+/// order of its writer; and that nothing is duplicated.
 pub(crate) fn check(
     store: &dyn Store,
     id: SessionId,
@@ -36,7 +36,7 @@ pub(crate) fn check(
         match places.get(text) {
             None => lost += 1,
             Some(seqs) if !seqs.contains(seq) => {
-                return Err(format!("`{text}` was acknowledged at {seq} and stands at {seqs:?}"));
+                return Err(format!("`{text}` was acknowledged at {seq} and is at {seqs:?}"));
             }
             Some(_) => {}
         }

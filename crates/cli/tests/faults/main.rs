@@ -19,7 +19,7 @@ use std::time::Instant;
 use rethread_core::World;
 use rethread_store::System;
 
-/// A run: what it is about, what it is called, and what it does. It gives what it counted, or what
+/// A run: its topic, its name, and what it does. It returns what it counted, or what
 /// went wrong.
 type Run = (&'static str, &'static str, fn() -> Result<String, String>);
 
@@ -76,12 +76,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the chances of a run are made of; another number makes other ones.
+/// The random seed of a run.
 fn seed() -> u64 {
     std::env::var("RETHREAD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-/// When, where and on what the runs are made.
+/// The date, the commit, the machine and the seed of the runs.
 fn circumstances() -> String {
     let git = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
     let commit = git.ok().filter(|output| output.status.success());
@@ -98,7 +98,7 @@ fn circumstances() -> String {
     )
 }
 
-/// What a control run says: it must have found something.
+/// The result of a control run, which must have found something.
 fn found(outcome: Result<String, String>) -> Result<String, String> {
     match outcome {
         Err(said) => Ok(format!("found as it should: {said}")),

@@ -1,6 +1,6 @@
 //! A writer that is killed at a sync, a retry by another process, and then a power cut.
 //!
-//! What a power cut leaves is worked out from what the processes did: `strace` reports every write
+//! What a power cut leaves is computed from what the processes did: `strace` reports every write
 //! and every sync, and of each file only what was written before a sync of it is kept. That is the
 //! worst a disk may do.
 
@@ -10,7 +10,7 @@ use std::process::Command;
 
 const LINE: &str = r#"{"role":"user","content":"remember this","id":"once"}"#;
 
-/// Syncs of the first try at which it is killed: those of opening the store, and that of the
+/// Syncs of the first attempt at which it is killed: those of opening the store, and that of the
 /// append.
 const SYNCS: u32 = 6;
 
@@ -18,7 +18,7 @@ pub(super) fn protected() -> Result<String, String> {
     survive(true)
 }
 
-/// The syncs of the retry count for nothing: as if it had made none.
+/// The syncs of the retry are ignored, as if it had made none.
 pub(super) fn control() -> Result<String, String> {
     super::found(survive(false))
 }
@@ -33,7 +33,7 @@ fn survive(retry_syncs: bool) -> Result<String, String> {
     Ok(format!("{acknowledged} retries acknowledged, all of them on disk"))
 }
 
-/// One try, killed at a sync; one retry; one power cut. Gives how many were acknowledged.
+/// One attempt, killed at a sync; one retry; one power cut. Returns how many were acknowledged.
 fn one(kind: &str, sync: u32, retry_syncs: bool) -> Result<usize, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("disk");
@@ -57,11 +57,11 @@ fn one(kind: &str, sync: u32, retry_syncs: bool) -> Result<usize, String> {
     }
 }
 
-/// Runs a command under strace; gives what strace wrote, and what the command did.
+/// Runs a command under strace; returns the trace and the output.
 fn traced(kind: &str, arguments: &[&str], root: &Path, args: &[&str]) -> (String, String) {
     let beside = root.parent().expect("a folder");
     let (trace, input) = (beside.join("trace"), beside.join("line"));
-    // The message that makes the session is another one.
+    // The message that creates the session is another one.
     let line = if args.contains(&"--new") { LINE.replace("once", "first") } else { LINE.into() };
     std::fs::write(&input, line).expect("written");
     let mut strace = Command::new("strace");
@@ -82,9 +82,9 @@ struct Image(BTreeMap<PathBuf, File>);
 
 #[derive(Default)]
 struct File {
-    /// What is sure to be there.
+    /// What has been synced.
     synced: Vec<u8>,
-    /// What is there while the power is.
+    /// What has been written.
     current: Vec<u8>,
 }
 
@@ -108,9 +108,9 @@ impl Image {
         Image(files)
     }
 
-    /// Takes in what a process did, with its syncs or without.
+    /// Applies the trace of a process, with or without its syncs.
     fn follow(&mut self, trace: &str, syncs: bool) {
-        // Where each file is written to next.
+        // The write position of each file.
         let mut places: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for line in trace.lines() {
             let Some((_, call)) = line.split_once(' ') else { continue };
@@ -154,7 +154,7 @@ impl Image {
                     file.current.resize(length, 0);
                 }
             } else if call.starts_with("fdatasync(") || call.starts_with("fsync(") {
-                // One at which the process was killed did not happen.
+                // A sync at which the process was killed did not happen.
                 let happened = call.contains(") = 0") && !call.contains("INJECTED");
                 if let Some(file) = path().and_then(|path| self.0.get_mut(&path))
                     && happened
@@ -166,7 +166,7 @@ impl Image {
         }
     }
 
-    /// Writes what is left to another folder.
+    /// Writes what survived to another folder.
     fn write(&self, root: &Path, to: &Path) {
         for (path, file) in &self.0 {
             // SQLite rebuilds this one.

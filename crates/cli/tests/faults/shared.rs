@@ -1,4 +1,4 @@
-//! Two servers, one session, and everything that goes wrong between them.
+//! Two servers, one session, and everything that can go wrong between them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -16,7 +16,7 @@ use crate::served::{Served, ask};
 const WRITERS: usize = 64;
 const EACH: usize = 20;
 
-/// Tries of one append. A server that was killed is back within a few.
+/// Attempts for one append. A server that was killed is back within a few.
 const TRIES: usize = 600;
 
 pub(crate) fn protected() -> Result<String, String> {
@@ -124,7 +124,7 @@ fn say(
         let path = format!("/v1/sessions/{id}/entries");
         match ask(&address((writer + attempt) % 2), "POST", &path, Some(&body)) {
             Some((200, answer)) => return answer["seqs"][0].as_u64(),
-            // A server that is gone, or busy, or cannot reach the database: the other may.
+            // If a server is down, busy or cannot reach the database, the other one may.
             _ => std::thread::sleep(Duration::from_millis(20)),
         }
     }

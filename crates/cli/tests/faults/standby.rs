@@ -1,4 +1,4 @@
-//! The primary dies, its standby takes over, and nothing that was acknowledged is gone.
+//! The primary dies, its standby takes over, and nothing that was acknowledged is lost.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ fn fail_over(wait_for_it: bool) -> Result<usize, String> {
         false => &["wal_level=replica"],
     };
     let primary = Cluster::with(Settings { fsync: true, more });
-    // Setting up waits for no standby, because there is none yet.
+    // The setup does not wait for a standby, because there is none yet.
     primary.sql("postgres", "SET synchronous_commit = local; CREATE DATABASE chat");
     let standby = primary.standby("one", Settings { fsync: true, more: &[] });
     wait(|| primary.sql("postgres", "SELECT count(*) FROM pg_stat_replication") == "1")?;
@@ -51,7 +51,7 @@ fn fail_over(wait_for_it: bool) -> Result<usize, String> {
     let header = Header::new(SessionId(System.uuid()), Owner::local(), System.now());
     store.create(&header, &[], &[]).map_err(|e| e.to_string())?;
     if !wait_for_it {
-        // The tables have arrived; what is written from now on comes late.
+        // Replication is stopped once the tables have arrived.
         let there = || standby.try_sql("chat", "SELECT count(*) FROM rethread_sessions");
         wait(|| there().is_ok_and(|count| count == "1"))?;
         cut_off(&standby)?;
@@ -110,7 +110,7 @@ fn wait(condition: impl Fn() -> bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets a standby receive nothing any more.
+/// Stops replication to a standby.
 fn cut_off(standby: &Cluster) -> Result<(), String> {
     standby.sql("postgres", "ALTER SYSTEM SET primary_conninfo = ''; SELECT pg_reload_conf()");
     wait(|| standby.sql("postgres", "SELECT count(*) FROM pg_stat_wal_receiver") == "0")

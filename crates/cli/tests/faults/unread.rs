@@ -1,5 +1,5 @@
-//! Clients that ask for much and read nothing, or announce much and do not send it, while somebody
-//! else wants to be served.
+//! Clients that request much and read nothing, or announce a body and do not send it, while another
+//! client wants to be served.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -21,30 +21,30 @@ const EXPORTS: usize = 540;
 const ENTRIES: usize = 150;
 const BODIES: usize = 60;
 
-/// The session they ask for: so many messages of 64 KiB, 14 MB.
+/// The session they request: this many messages of 64 KiB, 14 MB.
 const MESSAGES: usize = 220;
 
 /// Bytes of a body, all but one of which are sent.
 const BODY_BYTES: usize = 16 << 20;
 
-/// How long somebody else may have to wait. The machine may be busy with other things.
+/// How long another client may have to wait. The machine may be busy.
 const ANSWER_TIME: Duration = Duration::from_secs(3);
 
-/// How much more memory the server may take at most, and when all of them have gone.
+/// The additional memory the server may use at its peak, and after all of them are gone.
 const PEAK_MIB: u64 = 400;
 const AFTER_MIB: u64 = 64;
 
-/// How long clients that read nothing may stay: half a minute, and what it takes to notice.
+/// How long clients that read nothing may stay connected: half a minute, and the time to notice.
 const STAY: Duration = Duration::from_secs(40);
 
-/// What this program is called with to be the server of the control run.
+/// The argument that makes this program the server of the control run.
 pub(crate) const CARELESS: &str = "careless-server";
 
 pub(crate) fn protected() -> Result<String, String> {
     run(|home, store| Served::start(home, store, &[], &["--require-token"]))
 }
 
-/// The same server with every limit out of reach.
+/// The same server without effective limits.
 pub(crate) fn control() -> Result<String, String> {
     found(run(|home, store| {
         let own = std::env::current_exe().expect("this program");
@@ -55,7 +55,7 @@ pub(crate) fn control() -> Result<String, String> {
     }))
 }
 
-/// Serves like `rethread serve`, and bounds nothing.
+/// Serves like `rethread serve`, without limits.
 pub(crate) fn serve_carelessly(store: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let store = rethread_store::connect(store, Arc::new(System)).expect("a store");
@@ -86,13 +86,13 @@ pub(crate) fn serve_carelessly(store: &str) {
     });
 }
 
-/// A server with two owners, and what it takes.
+/// A server with two owners, and its memory use.
 struct Victim {
     server: Served,
     greedy: String,
     other: String,
     session: String,
-    /// Memory before anybody came, in MiB.
+    /// Memory before the first client, in MiB.
     base: u64,
     peak: u64,
     slowest: Duration,
@@ -150,7 +150,7 @@ fn run(start: impl Fn(&Path, &str) -> Served) -> Result<String, String> {
         victim.wrong.push(format!("{after} MiB are kept afterwards"));
     }
     if victim.peak > victim.base + PEAK_MIB {
-        victim.wrong.push(format!("{} MiB at the most", victim.peak));
+        victim.wrong.push(format!("{} MiB at its peak", victim.peak));
     }
     said.push(format!("{after} MiB afterwards"));
     said.push(format!("others waited at most {} ms", victim.slowest.as_millis()));
@@ -175,7 +175,7 @@ fn filled(url: &str) -> Result<(String, String, String), Box<dyn std::error::Err
 }
 
 impl Victim {
-    /// Asks for something long, and reads nothing.
+    /// Requests a long response, and reads nothing.
     fn unread(&self, what: &str) -> TcpStream {
         let (address, token) = (&self.server.address, &self.greedy);
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -185,7 +185,7 @@ impl Victim {
              authorization: Bearer {token}\r\n\r\n",
             self.session
         );
-        // A server that has enough may say so at once.
+        // A server at its limit may refuse at once.
         drop(asked);
         stream
     }
@@ -202,12 +202,12 @@ impl Victim {
              content-length: {BODY_BYTES}\r\n\r\n",
             self.session
         );
-        // A server that has enough closes the connection in the middle.
+        // A server at its limit closes the connection in the middle.
         drop(asked.and_then(|()| stream.write_all(&vec![b' '; BODY_BYTES - 1])));
         stream
     }
 
-    /// What somebody else sees of it meanwhile.
+    /// What another client notices in the meantime.
     fn phase(&mut self, what: &str, clients: usize) -> String {
         for _ in 0..10 {
             self.look(what);
@@ -216,7 +216,7 @@ impl Victim {
         format!("{clients} {what}: {} MiB", self.server.memory_mib())
     }
 
-    /// Somebody else asks, and looks at the clock.
+    /// Another client sends a request and measures the time.
     fn look(&mut self, when: &str) {
         for path in ["/v1/sessions", "/readyz"] {
             let began = Instant::now();
@@ -249,7 +249,7 @@ impl Victim {
         answer.split(' ').nth(1)?.parse().ok()
     }
 
-    /// Connections the server has, by what the system says of it.
+    /// The server's connections, according to the kernel.
     fn connections(&self) -> usize {
         self.server.sockets()
     }

@@ -1,5 +1,5 @@
-//! Attachments, kinds, sources, titles and usage: what is new in format 2 goes wherever a session
-//! goes.
+//! Attachments, kinds, sources, titles and usage: what is new in format 2 is preserved wherever a
+//! session is copied.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn import(place: &Place, lines: &[String]) -> Value {
     place.json(&["import", file.to_str().expect("text")])
 }
 
-/// The lines without what says where and when they were brought in.
+/// The lines without the source and the time of the import.
 fn exported(place: &Place, name: &str) -> Vec<Value> {
     let text = place.run(&["export", name, "--format", "rethread"]);
     let mut lines: Vec<Value> =
@@ -94,7 +94,7 @@ fn everything_new_survives_import_copies_between_all_stores_forks_and_export() {
         (&header["kind"], &header["source"], &header["title"]),
         (&json!("recorded"), &json!("some-editor"), &json!("A picture of the garden"))
     );
-    // Around all kinds of stores, and back into the first one under another name.
+    // Through all kinds of stores, and back into the first one under another name.
     let second = Place::new(|folder| format!("files:{}", folder.join("b").display()));
     let third = Place::new(|_| cluster.database());
     let fourth = Place::new(|folder| format!("sqlite:{}", folder.join("d.db").display()));
@@ -106,7 +106,7 @@ fn everything_new_survives_import_copies_between_all_stores_forks_and_export() {
         let listed = to.json(&["list", "--all"]);
         assert_eq!(listed["sessions"][0]["usage"]["a/b"]["input"], 7, "{listed}");
         assert_eq!(listed["sessions"][0]["title"], "A picture of the garden");
-        // What a newer version wrote is passed over.
+        // What a newer version wrote is ignored.
         assert!(to.run(&["show", "pictured"]).contains("A pixel."));
         to.run(&["context", "pictured"]);
     }

@@ -5,10 +5,10 @@
 //! archived, one that was undone, one that the offline model answered in, and one of another owner.
 //! What that version exported of each is in `1/expected`.
 //!
-//! `2/files` is a directory as the last version left it that kept journals of its own in it: a session
-//! with tools, usage and a key, cleared and continued; a fork of it, one that was archived, one with an
-//! attachment, one of another owner, and one that another program wrote. `2/expected` has what that
-//! version exported of the first four.
+//! `2/files` is a directory as the last version left it that kept journals of its own in it: a
+//! session with tools, usage and a key, cleared and continued; a fork of it, one that was archived,
+//! one with an attachment, one of another owner, and one that another program wrote. `2/expected`
+//! has what that version exported of the first four.
 
 mod attachments;
 
@@ -92,7 +92,7 @@ fn journals() -> Place {
     })
 }
 
-/// Everything in it is there as it was.
+/// Everything in it is unchanged.
 fn journals_are_whole(place: &Place, _: &str) {
     for name in ["garden", "garden-fork", "attic", "picture"] {
         let expected = format!("tests/formats/2/expected/{name}.jsonl");
@@ -118,7 +118,7 @@ fn journals_are_whole(place: &Place, _: &str) {
     let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/2/files");
     for name in ["2025-01-02-03-04-05-006-aB_9.json", "garden.json", "archive/attic.json"] {
         let now = std::fs::read(place.folder.path().join("files").join(name)).expect(name);
-        assert_eq!(now, std::fs::read(made.join(name)).expect(name), "{name} is as it was");
+        assert_eq!(now, std::fs::read(made.join(name)).expect(name), "{name} is unchanged");
     }
 }
 
@@ -133,7 +133,7 @@ fn postgres(cluster: &Cluster) -> Place {
     Place::new(|_| url)
 }
 
-/// Everything is there as it was, and sound.
+/// Everything is unchanged and intact.
 fn is_whole(place: &Place, kind: &str) {
     for name in SESSIONS {
         let expected = made_by_format_1(&format!("expected/{kind}-{name}.jsonl"));
@@ -148,7 +148,7 @@ fn is_whole(place: &Place, kind: &str) {
     assert_eq!(hers["sessions"][0]["keys"][0], "chat:7", "{kind}: {hers}");
 }
 
-/// What was charged is known without reading a log, for what was said before as well.
+/// Usage totals are known without reading a log, for earlier messages as well.
 fn is_counted(place: &Place, kind: &str) {
     let list = place.json(&["list", "--all"]);
     let session = |name: &str| {
@@ -310,7 +310,7 @@ fn a_file_of_format_2_that_cannot_be_written_is_read_and_searched() {
         assert!(!output.stdout.is_empty(), "{output:?}");
     }
     assert_eq!(String::from_utf8_lossy(&outputs[1].stdout), expected);
-    // Where it can be written, it is brought up to date.
+    // If it can be written, it is migrated.
     place.run(&["search", "bucket*"]);
     let database = rusqlite::Connection::open(place.folder.path().join("store.db"));
     let format: i64 = database

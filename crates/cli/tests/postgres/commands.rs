@@ -55,7 +55,7 @@ fn a_session_is_kept_found_copied_and_checked() {
     assert_eq!(home.run(&["fork", "animals"]).0, 0);
     assert_eq!(home.run(&["-p", "hello", "--model", "offline/offline"]).0, 0);
 
-    // To a file and back into another database: every entry compared.
+    // Exported to a file and imported into another database; every entry is compared.
     let file = home.folder.path().join("copy.db").display().to_string();
     let copied = home.json(&["copy", "--to", &file]);
     let added = copied["added"].as_u64().expect("a number");
@@ -67,7 +67,7 @@ fn a_session_is_kept_found_copied_and_checked() {
     let (mine, theirs) = (home.json(&["list", "--all"]), other.json(&["list", "--all"]));
     assert_eq!(mine, theirs);
 
-    // The index lags until somebody searches, and says so; then it has caught up.
+    // The index lags until a search, and this is reported; then it is up to date.
     let lag = other.json(&["doctor"]);
     let what = lag["findings"][0]["what"].as_str().unwrap_or_default();
     assert!(what.starts_with("search has not indexed"), "{lag}");

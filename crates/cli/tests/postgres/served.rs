@@ -11,7 +11,7 @@ use serde_json::Value;
 /// How long an answer may take. Longer than a turn waits for another.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The command, with nothing of this machine's environment. The store comes from the environment,
+/// The command, without this machine's environment. The store is set in the environment,
 /// so that no password is in the process list.
 pub(crate) fn command(home: &Path, store: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rethread"));
@@ -40,7 +40,7 @@ impl Served {
         Served::begin(command)
     }
 
-    /// A server that prints where it is.
+    /// A server that prints its address.
     pub(crate) fn begin(mut command: Command) -> Served {
         let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
@@ -93,7 +93,7 @@ impl Drop for Served {
     }
 }
 
-/// Asks a server. Nothing comes back if it went away meanwhile.
+/// Sends a request. Returns nothing if the server died in the meantime.
 pub(crate) fn ask(
     address: &str,
     method: &str,
@@ -108,7 +108,7 @@ pub(crate) fn ask(
     Some((status, serde_json::from_str(body).ok()?))
 }
 
-/// Sends a request, and leaves the answer to be read.
+/// Sends a request, and leaves the response unread.
 pub(crate) fn send(
     address: &str,
     method: &str,

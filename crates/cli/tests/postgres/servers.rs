@@ -100,14 +100,14 @@ fn what_one_server_writes_is_followed_at_the_other() {
         let body = json!({ "messages": [{ "role": "user", "content": format!("word {number}") }] });
         let path = format!("/v1/sessions/{id}/entries");
         assert_eq!(ask(&here.address, "POST", &path, Some(&body)).expect("answered").0, 200);
-        let heard = lines.by_ref().map(|line| line.expect("the stream goes on"));
+        let heard = lines.by_ref().map(|line| line.expect("the stream continues"));
         let mut heard = heard.filter(|line| line.starts_with("data:") && line.contains("\"word"));
         let line = heard.next().expect("an event");
         assert!(line.contains(&format!("word {number}")), "{line}");
     }
 }
 
-/// How many entries search has not seen, as the server reports to Prometheus.
+/// How many entries are not in the search index yet, according to the metrics.
 fn lag(server: &Served) -> String {
     let mut page = String::new();
     let mut answer = send(&server.address, "GET", "/metrics", None).expect("sent");
@@ -135,7 +135,7 @@ fn every_server_reports_how_far_the_search_index_lags() {
         let path = format!("/v1/sessions/{id}/entries");
         let asked = ask(&servers[0].address, "POST", &path, Some(&body)).expect("answered");
         assert_eq!(asked.0, 200, "{asked:?}");
-        // The session begins with an entry of its own: the system message.
+        // The session begins with the system message.
         assert_eq!(lags(), ["3", "3"], "{store}");
         let found = ask(&servers[1].address, "GET", "/v1/search?q=zebra", None).expect("answered");
         assert_eq!(found.0, 200, "{found:?}");

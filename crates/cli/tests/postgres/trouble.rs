@@ -1,4 +1,4 @@
-//! What a person reads when the database does not do what it should.
+//! What users read when the database does not work as it should.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -28,7 +28,7 @@ impl Home {
         home
     }
 
-    /// Says something in that session: how it ended, and what was printed.
+    /// Sends a message in that session. Returns the exit code and the output.
     fn say(&self) -> (i32, String) {
         let (code, _, err) = self.feed(&["append", "--key", "file:a"], SAYS);
         let told = err.lines().filter(|line| line.starts_with("error") || line.starts_with("hint"));
@@ -40,7 +40,7 @@ impl Home {
     }
 }
 
-/// A transaction of somebody else's, open until this is dropped.
+/// A transaction of another client, open until this is dropped.
 struct Open(Child);
 
 impl Open {
@@ -85,7 +85,7 @@ fn a_lock_that_is_not_released_is_reported_with_its_holder() {
     assert_eq!((code, told), (1, expected));
     drop(open);
     assert_eq!(home.said(), "1", "nothing of it was stored");
-    assert_eq!(home.say(), (0, String::new()), "and then it goes on");
+    assert_eq!(home.say(), (0, String::new()), "and then it works again");
     assert_eq!(home.said(), "2");
 }
 
@@ -128,7 +128,7 @@ fn a_statement_timeout_is_reported_and_stores_nothing() {
     assert!(began.elapsed() < Duration::from_secs(25), "it took {:?}", began.elapsed());
     home.sql("DROP TRIGGER dawdle ON rethread_entries");
     assert_eq!(home.said(), "1", "nothing of it was stored");
-    assert_eq!(home.say(), (0, String::new()), "and then it goes on");
+    assert_eq!(home.say(), (0, String::new()), "and then it works again");
 }
 
 #[test]

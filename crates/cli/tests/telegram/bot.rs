@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fake::{Fake, TOKEN};
 use crate::home::Home;
 
-/// A folder with a store, an API, and a model that says again what it was asked.
+/// A folder with a store, an API, and a model that repeats the question.
 pub(crate) struct Place {
     pub(crate) home: Home,
     pub(crate) fake: Fake,
@@ -103,7 +103,7 @@ impl Bot {
         (status.code(), format!("{out}{err}"))
     }
 
-    /// Ends it, and checks that it went well and kept its secret.
+    /// Stops it, and checks that it succeeded and did not print the token.
     pub(crate) fn stop(self) -> String {
         self.terminate();
         let (code, wrote) = self.end();

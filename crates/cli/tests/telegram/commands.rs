@@ -1,11 +1,11 @@
-//! What can be sent beside talking.
+//! Commands of the bot.
 
 use rethread_agent::scripted::Answer;
 
 use crate::bot::Place;
 use crate::fake::Seen;
 
-/// Sends something and waits for what is said to it.
+/// Sends something and waits for the reply.
 pub(crate) fn send(place: &Place, text: &str, words: &str) -> Seen {
     let before = place.fake.chat(7).len();
     place.fake.says(7, text);
@@ -96,7 +96,7 @@ fn sessions_are_opened_resumed_and_deleted_by_buttons() {
     let opened = place.fake.wait("opened", |fake| {
         fake.chat(7).into_iter().find(|seen| seen.id == list.id && seen.text.contains("You are in"))
     });
-    assert!(opened.buttons.is_empty(), "a list that was used is no list any more: {opened:?}");
+    assert!(opened.buttons.is_empty(), "a used list has no buttons: {opened:?}");
     send(&place, "/history", "about gardens");
     send(&place, "/open boats", "You are in boats");
     send(&place, "/open nowhere", "No session matches `nowhere`");
@@ -112,7 +112,7 @@ fn sessions_are_opened_resumed_and_deleted_by_buttons() {
     let delete = send(&place, "/delete boats", "Delete boats?");
     place.fake.presses(7, &delete, "Delete it");
     let deleted = place.fake.wait_for(7, "It is in the trash");
-    // The same button once more finds nothing, and says so without harm.
+    // Pressing the same button again finds nothing, says so, and does no harm.
     place.fake.presses(7, &delete, "Delete it");
     let list = send(&place, "/sessions", "Your sessions");
     assert!(!list.buttons.iter().any(|(text, _)| text.contains("boats")), "{list:?}");

@@ -1,16 +1,16 @@
-//! Killed between any two steps: nothing is lost, and nothing is answered twice, but where
-//! Telegram took a message and the process died before it could know.
+//! Killed between any two steps: nothing is lost, and nothing is answered twice, unless
+//! Telegram accepted a message and the process died before it received the response.
 
 use rethread_agent::scripted::Answer;
 
 use crate::bot::Place;
 use crate::fake::{Fault, Seen};
 
-/// What a person sends: questions, and commands that must not be done twice.
+/// What a user sends: questions, and commands that must not run twice.
 const SCRIPT: [&str; 5] =
     ["first question", "/new plan", "second question", "/clear", "third question"];
 
-/// What each of them leads to, in the chat.
+/// The replies they lead to.
 const REPLIES: [&str; 5] = [
     "answer to first question",
     "You are in plan",
@@ -49,7 +49,7 @@ fn killed_at(number: usize, after: bool) -> bool {
         }
         false => bot,
     };
-    // What comes last is answered when everything before it is dealt with.
+    // The last message is answered after everything before it is finished.
     place.fake.says(7, "/help");
     place.fake.wait_for(7, "or a command:");
     bot.stop();
@@ -114,7 +114,7 @@ fn a_turn_that_was_killed_while_the_model_spoke_is_finished_in_the_same_message(
     let bot = place.start();
     let update = place.fake.says(7, "tell me");
     let draft = place.fake.wait_for(7, "The beginning of");
-    // The draft is noted when the update after it is taken in, at the latest.
+    // The draft is recorded when the next update is received, at the latest.
     place.fake.says(7, "/stats");
     place.fake.wait("confirmed", |fake| (fake.confirmed() > update).then_some(()));
     bot.kill();
@@ -176,7 +176,7 @@ fn erasing_a_session_leaves_no_word_of_it_in_the_store() {
     place.fake.wait_for(7, "It is erased");
     bot.stop();
     assert!(place.sessions("telegram:7").is_empty());
-    // The store itself removes what is deleted when it is next looked after.
+    // The store removes deleted data at its next maintenance.
     assert_eq!(place.home.run(&["doctor"]).code, 0);
     for file in std::fs::read_dir(place.home.store().parent().expect("a folder")).expect("read") {
         let path = file.expect("a file").path();

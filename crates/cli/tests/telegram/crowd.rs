@@ -1,4 +1,4 @@
-//! Many people at once: each in order, all beside each other, in the same memory.
+//! Many users at once: each in order, all in parallel, with constant memory.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use rethread_agent::scripted::Answer;
 
 use crate::bot::Place;
 
-/// People who write at once.
+/// Users who write at once.
 const PEOPLE: i64 = 200;
 
 /// Kilobytes of memory a process uses.
@@ -48,7 +48,7 @@ fn two_hundred_people_are_answered_at_once_each_in_order_and_in_flat_memory() {
         assert_eq!(told[&user], expected, "{user}");
     }
     println!("memory after each wave of {} messages: {used:?} KiB", PEOPLE * 2);
-    // The first waves fill what is kept on purpose; after that nothing may grow with what is said.
+    // The first waves fill the caches; after that, memory must not grow with the messages.
     assert!(used[3] <= used[1] + used[1] / 5, "memory after each wave, in KiB: {used:?}");
     assert!(used[3] < 200 << 10, "{used:?}");
     assert_eq!(place.fake.refused(), [""; 0]);

@@ -1,5 +1,5 @@
-//! A Bot API on the loopback, over real HTTP: keeps updates until they are confirmed, holds long
-//! polls open, checks every message by Telegram's rules, and fails when a test asks for it.
+//! A fake Bot API on the loopback, over real HTTP: keeps updates until they are confirmed, holds
+//! long polls open, checks every message by Telegram's rules, and fails when a test asks for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,23 +18,23 @@ pub(crate) const TOKEN: &str = "4242:AAH-s3cret_0123456789";
 pub(crate) const NAME: &str = "ThreadBot";
 pub(crate) const ID: u64 = 4242;
 
-/// How long nothing may happen at the most. A test in which it does not has failed.
+/// How long nothing may happen. A test in which nothing happens for longer has failed.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// What is to go wrong.
+/// A fault to inject.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// This status with this body, and nothing is done.
+    /// Responds with this status and body, and does nothing.
     Status(u16, Value),
-    /// A page that is not JSON.
+    /// Responds with a page that is not JSON.
     Page(u16),
     /// The connection is cut before anything is done.
     CutBefore,
-    /// It is done, and the connection is cut before the answer.
+    /// It is done, and the connection is cut before the response.
     CutAfter,
     /// The victim is killed before anything is done.
     KillBefore,
-    /// It is done, and the victim is killed before the answer.
+    /// It is done, and the victim is killed before the response.
     KillAfter,
 }
 
@@ -46,12 +46,12 @@ pub(crate) struct Asked {
     pub(crate) at: Instant,
 }
 
-/// A message as a person sees it.
+/// A message as users see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) id: i64,
     pub(crate) chat: i64,
-    /// What it says now.
+    /// Its current text.
     pub(crate) text: String,
     pub(crate) html: String,
     pub(crate) edits: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Seen {
 #[derive(Default)]
 struct State {
     updates: BTreeMap<i64, Value>,
-    /// Updates that are given once more although they were confirmed.
+    /// Updates that are delivered again although they were confirmed.
     repeated: Vec<Value>,
     /// The next batch comes in the wrong order.
     shuffled: bool,
@@ -70,7 +70,7 @@ struct State {
     next_message: i64,
     seen: Vec<Seen>,
     asked: Vec<Asked>,
-    /// By the number of the request, or by the method: once, in order.
+    /// Faults by the number of the request, or by the method; each happens once, in order.
     at: HashMap<usize, Fault>,
     next_of: HashMap<String, Vec<Fault>>,
     fired: usize,
@@ -116,7 +116,7 @@ impl Fake {
         Fake { url, shared }
     }
 
-    /// Adds an update; the rest of it is given.
+    /// Adds an update with these fields.
     pub(crate) fn update(&self, content: Value) -> i64 {
         let mut state = self.shared.lock();
         let id = state.next_update;
@@ -128,17 +128,17 @@ impl Fake {
         id
     }
 
-    /// A person writes to the bot.
+    /// A user writes to the bot.
     pub(crate) fn says(&self, user: i64, text: &str) -> i64 {
         self.update(json!({ "message": message(user, user, "private", text) }))
     }
 
-    /// A person writes in a group.
+    /// A user writes in a group.
     pub(crate) fn says_in_group(&self, user: i64, group: i64, text: &str) -> i64 {
         self.update(json!({ "message": message(user, group, "supergroup", text) }))
     }
 
-    /// A person writes in a group that is not a supergroup.
+    /// A user writes in a group that is not a supergroup.
     pub(crate) fn says_in_small_group(&self, user: i64, group: i64, text: &str) -> i64 {
         self.update(json!({ "message": message(user, group, "group", text) }))
     }
@@ -162,7 +162,7 @@ impl Fake {
         self.update(json!({ "message": message }))
     }
 
-    /// A person sends a photo, in two sizes.
+    /// A user sends a photo, in two sizes.
     pub(crate) fn sends_photo(&self, user: i64, caption: &str, bytes: &[u8]) -> i64 {
         let id = self.keeps("photos", bytes);
         let size = |id: &str, side: usize, size: usize| json!({ "file_id": id, "file_unique_id": id, "width": side, "height": side, "file_size": size });
@@ -171,7 +171,7 @@ impl Fake {
         self.update(json!({ "message": captioned(message, caption) }))
     }
 
-    /// A person sends a document of this many bytes, as Telegram says.
+    /// A user sends a document of this many bytes, according to Telegram.
     pub(crate) fn sends_document(&self, user: i64, caption: &str, name: &str, bytes: &[u8]) -> i64 {
         let id = self.keeps("documents", bytes);
         let mut message = message(user, user, "private", "");
@@ -187,7 +187,7 @@ impl Fake {
         id
     }
 
-    /// A person presses a button of a message.
+    /// A user presses a button of a message.
     pub(crate) fn presses(&self, user: i64, on: &Seen, label: &str) -> i64 {
         let (_, data) = on
             .buttons
@@ -202,7 +202,7 @@ impl Fake {
         } }))
     }
 
-    /// The same update is given again, confirmed or not.
+    /// The same update is delivered again, confirmed or not.
     pub(crate) fn repeat(&self, update: Value) {
         self.shared.lock().repeated.push(update);
         self.shared.changed.notify_all();
@@ -212,12 +212,12 @@ impl Fake {
         self.shared.lock().shuffled = true;
     }
 
-    /// The request of this number goes wrong.
+    /// The request with this number fails.
     pub(crate) fn fault_at(&self, number: usize, fault: Fault) {
         self.shared.lock().at.insert(number, fault);
     }
 
-    /// The next request for this method goes wrong.
+    /// The next request for this method fails.
     pub(crate) fn fault(&self, method: &str, fault: Fault) {
         self.shared.lock().next_of.entry(method.into()).or_default().push(fault);
     }
@@ -228,7 +228,7 @@ impl Fake {
         self.shared.changed.notify_all();
     }
 
-    /// Nothing goes wrong by number any more. True if something had.
+    /// Removes the faults by number. Returns whether one of them happened.
     pub(crate) fn calm(&self) -> bool {
         let mut state = self.shared.lock();
         state.at.clear();
@@ -253,7 +253,7 @@ impl Fake {
         self.seen().into_iter().filter(|seen| seen.chat == id).collect()
     }
 
-    /// What Telegram would not have taken.
+    /// What Telegram would have rejected.
     pub(crate) fn refused(&self) -> Vec<String> {
         self.shared.lock().refused.clone()
     }
@@ -263,7 +263,7 @@ impl Fake {
         self.shared.lock().confirmed
     }
 
-    /// Waits until something is so, for as long as the bot still does something.
+    /// Waits until a condition holds, as long as the bot is still active.
     pub(crate) fn wait<T>(&self, what: &str, check: impl Fn(&Fake) -> Option<T>) -> T {
         let mut end = Instant::now() + WAIT_MAX;
         let mut known = 0;
@@ -272,7 +272,7 @@ impl Fake {
                 return found;
             }
             let state = self.shared.lock();
-            // A bot that waits asks for updates all the same, and says that it is typing.
+            // A waiting bot still polls for updates, and reports that it is typing.
             let waits =
                 |asked: &&Asked| matches!(asked.method.as_str(), "getUpdates" | "sendChatAction");
             let done = state.asked.iter().filter(|asked| !waits(asked)).count();
@@ -286,12 +286,12 @@ impl Fake {
                 state.seen,
                 tail(&state.asked)
             );
-            // Something changes, or it is looked again.
+            // Wakes up on a change, or checks again.
             drop(self.shared.changed.wait_timeout(state, Duration::from_millis(100)));
         }
     }
 
-    /// Waits for a message in a chat that holds these words.
+    /// Waits for a message in a chat that contains these words.
     pub(crate) fn wait_for(&self, chat: i64, words: &str) -> Seen {
         self.wait(&format!("{words:?} in {chat}"), |fake| {
             fake.chat(chat).into_iter().find(|seen| seen.text.contains(words))
@@ -413,7 +413,7 @@ impl Shared {
         }
     }
 
-    /// Kills the victim, once it is known who that is.
+    /// Kills the victim, once it is known.
     fn kill(&self) {
         let mut state = self.lock();
         let pid = loop {
@@ -502,7 +502,7 @@ impl Shared {
         }
     }
 
-    /// What a person would see of a message, as Telegram reads it.
+    /// What a user would see of a message, as Telegram parses it.
     fn shown(&self, body: &Value) -> Result<(String, String, Buttons), String> {
         let text = body["text"].as_str().unwrap_or_default().to_owned();
         let seen = match body["parse_mode"].as_str() {

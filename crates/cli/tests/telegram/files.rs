@@ -22,14 +22,14 @@ fn start(place: &Place, model: &str) -> Bot {
     Bot::of(command)
 }
 
-/// What the model was sent last as the user's words.
+/// The user message that the model was sent last.
 fn asked(place: &Place) -> Value {
     let body = place.model.requests().last().expect("asked").body.clone();
     let messages = body["messages"].as_array().expect("messages").clone();
     messages.into_iter().rfind(|message| message["role"] == "user").expect("a question")
 }
 
-/// The first part of a question, without what is there for the provider's cache.
+/// The first part of a question, without the cache breakpoint.
 fn first_part(question: &Value) -> Value {
     let mut part = question["content"][0].clone();
     part.as_object_mut().expect("a part").remove("cache_control");
@@ -69,7 +69,7 @@ fn a_photo_is_kept_and_shown_to_a_model_that_sees() {
         assert_eq!(first_part(&asked(&place)), picture, "{model}: {content}");
         assert_eq!(content[1]["text"], "what is it?", "{model}: {content}");
         assert!(keeps(&place, JPEG));
-        // A photo says something by itself.
+        // A photo is a message by itself.
         place.model.push(Answer::text("A dog."));
         place.fake.sends_photo(7, "", JPEG);
         place.fake.wait_for(7, "A dog.");
@@ -110,15 +110,15 @@ fn a_file_the_model_cannot_read_is_kept_and_the_person_is_informed() {
     assert!(!question.contains(JPEG_BASE64), "{question}");
     assert!(keeps(&place, JPEG));
     let requests = place.model.requests().len();
-    // Without a word there is nothing to ask, and nothing is lost.
+    // Without a caption there is nothing to ask, and nothing is lost.
     let before = place.fake.chat(7).len();
     place.fake.sends_photo(7, "", JPEG);
-    place.fake.wait("told", |fake| {
+    place.fake.wait("a reply", |fake| {
         fake.chat(7).into_iter().skip(before).find(|seen| seen.text.contains("Write what you want"))
     });
     assert_eq!(place.model.requests().len(), requests);
     bot.stop();
-    // A model that sees is shown it later.
+    // A model that can read images gets it later.
     let bot = start(&place, "openai/gpt-5");
     place.fake.says(7, "and now?");
     place.fake.wait_for(7, "and now?");

@@ -11,7 +11,7 @@ fn talked_in_old_group(place: &Place) {
 }
 
 /// What a group says after it moved is answered in the session it had.
-fn goes_on(place: &Place) {
+fn continues_after_the_move(place: &Place) {
     place.fake.says_in_group(7, NEW, "@ThreadBot after");
     place.fake.wait_for(NEW, "after");
     let sessions = place.sessions(&format!("telegram:{OLD}"));
@@ -32,9 +32,9 @@ fn a_group_that_becomes_a_supergroup_keeps_its_session_in_either_order() {
         for in_old in order {
             place.fake.says_moved(in_old, OLD, NEW);
         }
-        goes_on(&place);
+        continues_after_the_move(&place);
         bot.stop();
-        // It is remembered, and said again it changes nothing.
+        // It is remembered, and the same update again changes nothing.
         let bot = place.start();
         place.fake.says_in_group(7, NEW, "/new@ThreadBot fresh");
         place.fake.wait_for(NEW, "You are in fresh");
@@ -54,7 +54,7 @@ fn an_answer_follows_a_group_that_moved_while_it_was_written() {
     let place = Place::new();
     let bot = place.start();
     talked_in_old_group(&place);
-    // Telegram refuses the answer before it has said anything about the move.
+    // Telegram refuses the reply before it has reported the move.
     place.fake.moves(OLD, NEW);
     place.fake.says_in_small_group(7, OLD, "@ThreadBot meanwhile");
     place.fake.wait_for(NEW, "meanwhile");

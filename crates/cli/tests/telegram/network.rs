@@ -1,4 +1,4 @@
-//! A network that breaks, and a Telegram that says no.
+//! A network that breaks, and a Telegram server that refuses.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn updates_delivered_twice_or_out_of_order_are_handled_once_and_in_order() {
     place.fake.says(7, "four");
     place.fake.wait_for(7, "answer to four");
     bot.stop();
-    // A process that comes after remembers, too.
+    // A later process remembers it, too.
     let bot = place.start();
     place.fake.repeat(again);
     place.fake.says(7, "five");
@@ -119,7 +119,7 @@ fn the_token_is_in_no_output_and_in_no_list_of_processes() {
         }
         command
     };
-    // The listener there hangs up: every try reports it, until it is stopped.
+    // The listener closes the connection: every attempt reports it, until the bot is stopped.
     let rude = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", rude.local_addr().expect("an address"));
     let bot = Bot::of(command(&url, Some(TOKEN), &[]));

@@ -1,4 +1,4 @@
-//! Who may talk, whose sessions they mean, and which folders they may look at.
+//! Who may use the bot, which owner they act as, and which folders they may read.
 
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn a_stranger_who_presses_a_button_of_others_changes_nothing() {
     place.fake.says_in_group(7, -100, "/delete@ThreadBot");
     let asked = place.fake.wait_for(-100, "It is moved to the trash");
     place.fake.presses(999, &asked, "Delete it");
-    place.fake.wait("told", |fake| {
+    place.fake.wait("a reply", |fake| {
         fake.asked().iter().find(|asked| asked.body["text"] == "This is a private bot.").map(drop)
     });
     bot.stop();
@@ -67,10 +67,7 @@ fn in_a_group_the_bot_answers_only_when_mentioned_in_one_session_for_all() {
     assert_eq!(sessions.len(), 1);
     assert_eq!(sessions[0]["keys"], json!(["telegram:-100"]));
     assert_eq!(sessions[0]["queries"], 2);
-    assert_eq!(
-        sessions[0]["first_message"], "from seven",
-        "who said it is no part of what was said"
-    );
+    assert_eq!(sessions[0]["first_message"], "from seven", "the sender is not part of the message");
     assert!(place.sessions("telegram:7").is_empty());
     assert_eq!(place.fake.refused(), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! What is about a turn that runs: `/stop`, `/retry`, `/status`.
+//! Commands for a running turn: `/stop`, `/retry`, `/status`.
 
 use rethread_agent::scripted::Answer;
 
@@ -13,7 +13,7 @@ fn begun(place: &Place) {
     place.fake.wait_for(7, "A very long answer");
 }
 
-/// Waits until nothing is running: an answer is seen a moment before it is dealt with.
+/// Waits until nothing is running: an answer is visible a moment before its turn is finished.
 fn idle(place: &Place) {
     while !send(place, "/status", "Waiting: ").text.contains("Nothing is running") {}
 }

@@ -1,4 +1,4 @@
-//! Talking to the bot: one session, kept for ever; an answer as it is written.
+//! Talking to the bot: one session, kept for ever; answers that grow as they are written.
 
 use rethread_agent::scripted::Answer;
 use serde_json::json;

@@ -48,7 +48,7 @@ pub(super) fn a_repeated_append_returns_the_first_result(place: &dyn Factory) {
     assert_eq!(store.get(&owner(), session.id()).expect("there").tally.entries, 3);
 }
 
-pub(super) fn an_id_stands_for_one_body(place: &dyn Factory) {
+pub(super) fn an_id_belongs_to_one_body(place: &dyn Factory) {
     let (store, session) = created(place);
     let append = |entries: &[NewEntry]| store.append(&owner(), session.id(), At::END, entries);
     append(&[said(place, "a", "one")]).expect("appended");
@@ -96,12 +96,12 @@ pub(super) fn nothing_is_lost_or_doubled_when_threads_race(place: &dyn Factory) 
             let append = || store.append(&owner(), id, At::END, &entries).expect("appended").seqs;
             let first = append();
             assert_eq!(append(), first, "a retry gives the first result");
-            assert_eq!(first[1], first[0] + 1, "nobody comes between the entries of a batch");
+            assert_eq!(first[1], first[0] + 1, "no other entry is inside a batch");
             let end = store.get(&owner(), id).expect("there").tally.entries;
-            assert_eq!(end % 2, 0, "nobody sees half a batch");
+            assert_eq!(end % 2, 0, "no reader sees half a batch");
             seqs.extend(first);
         }
-        assert!(seqs.is_sorted(), "one writer's entries stand in its order");
+        assert!(seqs.is_sorted(), "the entries of a writer are in its order");
         seqs
     });
     let seqs: BTreeSet<u64> = acknowledged.iter().flatten().copied().collect();

@@ -41,7 +41,7 @@ pub(super) fn a_blob_is_read_back_the_same(place: &dyn Factory) {
         "{error}"
     );
     let unchanged = store.get(&owner(), id).expect("there");
-    assert_eq!(unchanged, session, "a blob is no entry");
+    assert_eq!(unchanged, session, "a blob is not an entry");
 }
 
 pub(super) fn the_same_bytes_are_kept_once(place: &dyn Factory) {

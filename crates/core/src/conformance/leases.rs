@@ -36,7 +36,7 @@ pub(super) fn a_lease_keeps_others_from_writing(place: &dyn Factory) {
     let with_fence = At { fence: Some(lease.fence), ..At::head(0) };
     store.append(&owner(), id, with_fence, &[said(place, "a", "x")]).expect("the holder writes");
     let again = store.append(&owner(), id, At::END, &[said(place, "a", "x")]);
-    assert_eq!(again.expect("a repeated append is no write").seqs, [0]);
+    assert_eq!(again.expect("a repeated append is not a write").seqs, [0]);
 }
 
 pub(super) fn a_lease_ends_with_its_time_or_when_given_back(place: &dyn Factory) {
@@ -205,7 +205,7 @@ pub(super) fn a_repeated_append_takes_or_gives_back_the_lease_again(place: &dyn 
     let nothing = store.append(&owner(), id, giving_back(taken.fence, 3), &[]);
     assert!(nothing.expect("nothing is appended whole").seqs.is_empty());
     let lease = store.append(&owner(), id, taking("me", 3), &[]).expect("free").lease;
-    assert!(lease.expect("an append of nothing takes it").fence > taken.fence);
+    assert!(lease.expect("an empty append takes it").fence > taken.fence);
 }
 
 pub(super) fn rivals_for_one_turn_have_one_winner(place: &dyn Factory) {
@@ -223,7 +223,7 @@ pub(super) fn rivals_for_one_turn_have_one_winner(place: &dyn Factory) {
         assert!(winners[0] > last);
         last = winners[0];
         let entries = store.get(&owner(), session.id()).expect("there").tally.entries;
-        assert_eq!(entries, round + 1, "whoever does not win writes nothing");
+        assert_eq!(entries, round + 1, "a loser writes nothing");
         place.world().advance(TTL);
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn a_list_shows_what_the_filter_says(place: &dyn Factory) {
                 break;
             }
         }
-        assert_eq!(after, None, "three sessions need three pages at the most");
+        assert_eq!(after, None, "three sessions need at most three pages");
         found
     };
     assert_eq!(list(Filter::default()), BTreeSet::from([a, b, c]));

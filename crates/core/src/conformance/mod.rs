@@ -65,7 +65,7 @@ cases! {
         a_stale_writer_gets_a_conflict,
         a_batch_is_stored_whole_or_not_at_all,
         a_repeated_append_returns_the_first_result,
-        an_id_stands_for_one_body,
+        an_id_belongs_to_one_body,
         rivals_for_one_place_have_one_winner,
         nothing_is_lost_or_doubled_when_threads_race,
         a_retry_that_overtakes_its_first_try_is_stored_once,

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::{Factory, created, entry, header, key, owner, placed, query, said};
 use crate::entry::{
-    Body, Boundary, Carried, Decided, DecidedResult, Finished, LeftOut, NewEntry, Origin, Previous,
-    Restored, RoundLimit, Started, Summarized, Thinned, Thinning,
+    Body, Boundary, CarriedMessage, Decided, DecidedResult, Finished, LeftOut, NewEntry, Origin,
+    PreviousSession, Restored, RoundLimit, Started, Summarized, Thinned, Thinning,
 };
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
 use crate::name::Owner;
 use crate::session::{Header, Session};
-use crate::shown::{ToolKind, alone};
+use crate::shown::{ToolKind, decide_alone};
 use crate::store::{At, Filter};
 use crate::usage::ModelUsage;
 use crate::world::World;
@@ -49,7 +49,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
             results: vec![DecidedResult {
                 seq: 2,
                 place: 0,
-                shown: alone("found", ToolKind::Search),
+                shown: decide_alone("found", ToolKind::Search),
             }],
         }),
         Body::Finished(Finished { rounds: 2, ms: 1_500, usage, model: Some("a/b".into()) }),
@@ -58,13 +58,16 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
         Body::Restored(Box::new(Restored {
             started,
             summary: "chose a bucket".into(),
-            tail: vec![Carried { reference: "ab:1".into(), message: Message::user("which?") }],
+            tail: vec![CarriedMessage {
+                reference: "ab:1".into(),
+                message: Message::user("which?"),
+            }],
             prompt: "Continue.".into(),
             acknowledgment: "Understood.".into(),
             usage,
             ms: 900,
             model: Some("a/b".into()),
-            previous: Previous { id: "ab".into(), queries: 5, tokens: 2_345, file: None },
+            previous: PreviousSession { id: "ab".into(), queries: 5, tokens: 2_345, file: None },
         })),
     ];
     let entries: Vec<NewEntry> = bodies

@@ -21,8 +21,8 @@ pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Factory) {
         entry(place, "c", Body::Message(serde_json::from_str(tool).expect("a message"))),
     ];
     store.append(&owner(), id, At::END, &entries).expect("appended");
-    let behind = store.index_lag().expect("told");
-    assert!(matches!(behind, None | Some(0 | 3)), "three entries at the most: {behind:?}");
+    let lag = store.index_lag().expect("a count");
+    assert!(matches!(lag, None | Some(0 | 3)), "at most three entries: {lag:?}");
     let places = |text: &str| {
         let hits = place.store().search(&owner(), &query(text), 0, 99).expect("searched");
         assert!(hits.iter().all(|hit| hit.place.session == id));
@@ -39,8 +39,8 @@ pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Factory) {
     let hits = store.search(&owner(), &query("capybara"), 0, 9).expect("searched");
     assert!(hits[0].snippet.contains("the capybara file"), "{hits:?}");
     assert_eq!(store.search(&owner(), &query("zebra"), 0, 2).expect("searched").len(), 2);
-    let behind = store.index_lag().expect("told");
-    assert!(behind.is_none_or(|behind| behind == 0), "nothing is left to be seen: {behind:?}");
+    let lag = store.index_lag().expect("a count");
+    assert!(lag.is_none_or(|lag| lag == 0), "everything is indexed: {lag:?}");
     assert_eq!(store.search(&owner(), &query("zebra"), 2, 2).expect("searched").len(), 1);
     let away = Change { archived: Some(true), ..Change::default() };
     store.update(&owner(), id, &away).expect("archived");

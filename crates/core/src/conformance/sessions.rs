@@ -183,7 +183,7 @@ pub(super) fn an_update_changes_what_it_names(place: &dyn Factory) {
     };
     let expected = Header { name: name.clone(), profile, ..session.header.clone() };
     let expected_session = Session { header: expected.clone(), ..session.clone() };
-    assert_eq!(updated, expected_session, "a change of the header is no activity");
+    assert_eq!(updated, expected_session, "a change of the header is not activity");
     assert_eq!(store.named(&owner(), name.folded()).expect("looked"), Some(session.id()));
     assert_eq!(store.named(&owner(), session.header.name.folded()).expect("looked"), None);
     assert_eq!(place.store().get(&owner(), session.id()).expect("there"), updated);
@@ -237,7 +237,7 @@ pub(super) fn a_deleted_session_is_gone_with_its_keys(place: &dyn Factory) {
     assert!(matches!(store.get(&owner(), header.id), Err(StoreError::NotFound { .. })));
     assert_eq!(store.resolve(&owner(), &bind.key).expect("resolved"), None);
     let page = store.list(&owner(), &Filter::default(), None, 9).expect("listed");
-    assert_eq!(page.sessions, [neighbour], "nobody else lost anything");
+    assert_eq!(page.sessions, [neighbour], "other owners lost nothing");
     assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched"), []);
     assert_eq!(store.named(&owner(), header.name.folded()).expect("looked"), None);
     let error = store.delete(&owner(), header.id, None).expect_err("gone");

@@ -124,7 +124,7 @@ pub(super) fn a_session_in_a_turn_does_not_go_to_the_trash(place: &dyn Factory) 
     assert!(matches!(error, StoreError::Held { .. }), "{error}");
     assert_eq!(store.get(&owner(), id).expect("there").header.trash, None);
     store.lease(&owner(), id, "someone", Duration::ZERO).expect("given back");
-    store.update(&owner(), id, &throw_away(place, &session)).expect("nobody is in it");
+    store.update(&owner(), id, &throw_away(place, &session)).expect("no turn is running");
 }
 
 pub(super) fn a_session_restored_meanwhile_is_not_erased(place: &dyn Factory) {

@@ -489,7 +489,7 @@ impl<'a> Draft<'a> {
                     turn.finished = true;
                 }
             }
-            TurnPart::Beside => match &entry.body {
+            TurnPart::Outside => match &entry.body {
                 Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
                 Body::LeftOut(left_out) => self.mark_left_out(left_out.turn),
                 Body::Thinned(thinned) => self.mark_thin(thinned),

@@ -46,8 +46,8 @@ use fit_budget::Fit;
 
 /// The model a context is built for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Model {
-    /// Its provider.
     pub provider: String,
     /// Its name there.
     pub name: String,
@@ -118,12 +118,11 @@ pub struct Context {
 /// A context as JSON, the same for every interface. Messages are written byte for byte, so that
 /// numbers keep every digit.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Report<'a> {
     /// The policy that shaped it.
     pub policy: &'a Policy,
-    /// The model it is for.
     pub model: &'a Model,
-    /// The context.
     pub context: &'a Context,
 }
 
@@ -215,14 +214,10 @@ impl CutReason {
 /// What was done to what was cut.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum CutEffect {
     /// It was dropped.
-    Dropped {
-        /// Messages.
-        messages: u64,
-        /// Tokens.
-        tokens: u64,
-    },
+    Dropped { messages: u64, tokens: u64 },
     /// It was shortened.
     Shortened {
         /// Its length in characters.
@@ -276,8 +271,8 @@ fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> Shaped<'a> {
     let left_out = draft.without_left_out();
     trim_results::resolve(&mut draft, |_| false);
     let (mut draft, mut fit) = fit_budget::apply(draft, model.budget());
-    // What had to go may have been referred to. Those lines are shown where the reference was, which
-    // may take more room: what has to go only ever grows.
+    // What had to go may have been referred to. Those lines are shown where the reference was,
+    // which may take more room: what has to go only ever grows.
     let mut filled_in = false;
     while trim_results::resolve(&mut draft, |_| false) {
         let (less, more) = fit_budget::apply(draft, model.budget());
@@ -293,8 +288,8 @@ fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> Shaped<'a> {
 }
 
 impl Context {
-    /// The SHA-256 of the messages as JSON, in hexadecimal. Equal hashes mean equal messages, and so
-    /// equal bytes sent to the same model.
+    /// The SHA-256 of the messages as JSON, in hexadecimal. Equal hashes mean equal messages, and
+    /// so equal bytes sent to the same model.
     pub fn hash(&self) -> String {
         let json = serde_json::to_vec(&self.messages).expect("messages are always valid JSON");
         Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect()

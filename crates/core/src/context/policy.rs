@@ -6,8 +6,8 @@ use crate::shown::Allowances;
 
 /// The options for building a context. `fit_budget` and `validity` always apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Policy {
-    /// Its name.
     pub name: String,
     /// How many lines of tool results are shown, if not all: see [`shown`](crate::shown).
     pub trim_results: Option<Allowances>,
@@ -27,8 +27,8 @@ pub struct Policy {
 
 /// How much of the past a clipped context keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Clip {
-    /// Texts.
     pub texts: usize,
     /// Characters of each.
     pub chars: usize,

@@ -12,7 +12,7 @@ use crate::entry::Thinning;
 use crate::limits::{ECHO_CHARS, THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
 use crate::log::Log;
 use crate::measure::block_tokens;
-use crate::shown::{Allowances, Excerpt, Form, ToolKind, excerpt, kind_of};
+use crate::shown::{Allowances, Excerpt, ResultForm, ToolKind, excerpt, kind_of};
 
 const NAME: Step = Step("trim_results");
 
@@ -45,8 +45,8 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
 }
 
 /// The form of the results of a turn.
-fn form(thin: Option<Thinning>) -> Form {
-    if thin.is_some() { Form::Thin } else { Form::Full }
+fn form(thin: Option<Thinning>) -> ResultForm {
+    if thin.is_some() { ResultForm::Thin } else { ResultForm::Full }
 }
 
 /// Whether a result is so short that it is always shown completely.
@@ -60,7 +60,7 @@ fn made(
     log: &Log,
     round: &Round<'_>,
     index: usize,
-    form: Form,
+    form: ResultForm,
     allowances: &Allowances,
 ) -> Arc<Excerpt> {
     let make = || make(round, index, form, allowances, |_| true);
@@ -86,7 +86,7 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
             let long = |(_, answer): &(usize, &DraftResult<'_>)| !is_short(answer);
             for (index, answer) in round.answers.iter().enumerate().filter(long) {
                 let (full, made) =
-                    (answer.tokens, made(log, round, index, Form::Thin, &draft.allowances));
+                    (answer.tokens, made(log, round, index, ResultForm::Thin, &draft.allowances));
                 shorter += full.saturating_sub(share(answer, &made));
             }
         }
@@ -104,7 +104,7 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
 fn make(
     round: &Round<'_>,
     index: usize,
-    form: Form,
+    form: ResultForm,
     allowances: &Allowances,
     visible: impl Fn(u64) -> bool,
 ) -> Excerpt {

@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn other_fields_cannot_stand_in_for_the_role_or_the_content() {
+    fn other_fields_cannot_replace_the_role_or_the_content() {
         let mut said = Message::user("hi");
         for (key, value) in [("role", "system"), ("content", "OTHER"), ("mood", "good")] {
             said.extra.push((key.into(), Raw::of(&value)));

@@ -16,12 +16,12 @@ const PLACES_MAX: usize = 1_000;
 
 /// A search hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Hit {
     /// Its position.
     pub place: Place,
     /// The time of the entry.
     pub at: Timestamp,
-    /// Its speaker.
     pub speaker: Speaker,
     /// The text around the matches, on one line.
     pub snippet: String,

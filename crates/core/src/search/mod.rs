@@ -56,15 +56,15 @@ impl Speaker {
     }
 
     /// Whether it is part of the conversation. Messages of users and models rank above the rest.
-    pub fn converses(self) -> bool {
+    pub fn is_conversation(self) -> bool {
         matches!(self, Speaker::User | Speaker::Assistant)
     }
 }
 
 /// The searchable text of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct SearchText {
-    /// Its speaker.
     pub speaker: Speaker,
     /// The text, cut to [`INDEXED_BYTES_MAX`].
     pub text: String,
@@ -137,12 +137,12 @@ fn push_values(text: &mut String, value: &serde_json::Value) {
 /// The sort key of a hit; the greatest comes first. Messages of users and models come before calls
 /// and results of tools; then later ones before earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Rank {
     /// Whether it is part of the conversation.
-    pub converses: bool,
+    pub is_conversation: bool,
     /// Its time.
     pub at: Timestamp,
-    /// The session.
     pub session: SessionId,
     /// Its position there.
     pub seq: u64,
@@ -151,7 +151,12 @@ pub struct Rank {
 impl Rank {
     /// The rank of an entry.
     pub fn new(place: Place, at: Timestamp, speaker: Speaker) -> Rank {
-        Rank { converses: speaker.converses(), at, session: place.session, seq: place.seq }
+        Rank {
+            is_conversation: speaker.is_conversation(),
+            at,
+            session: place.session,
+            seq: place.seq,
+        }
     }
 
     /// The position it belongs to.

@@ -210,7 +210,7 @@ mod tests {
     fn all_words_must_be_there_in_any_order_and_case() {
         assert!(finds("bucket TOKEN", "a token-bucket"));
         assert!(!finds("bucket token", "a bucket of tokens"));
-        assert!(finds("can't \"open", "I can't OPEN it"), "an open quote is no error");
+        assert!(finds("can't \"open", "I can't OPEN it"), "an open quote is not an error");
         assert!(finds("cafe", "Café") && finds("CAFÉ", "cafe"));
     }
 

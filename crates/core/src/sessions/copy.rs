@@ -164,7 +164,7 @@ mod tests {
 
         said(&to, id, 610..611);
         said(&from, id, 611..613);
-        let error = from.copy_to(id, &to, |_| {}).expect_err("both went on");
+        let error = from.copy_to(id, &to, |_| {}).expect_err("both were continued");
         assert!(matches!(error, Error::Differs { seq: 610, .. }), "{error}");
     }
 

@@ -57,8 +57,8 @@ impl Charged {
 
 /// What contexts cost, and what sending everything would have cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Sent {
-    /// The contexts.
     pub contexts: Charged,
     /// Everything since the last clear, each time.
     pub everything: Charged,

@@ -80,7 +80,8 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`](crate::StoreError::NotFound) if there is no such session, and
+    /// [`StoreError::Damaged`](crate::StoreError::Damaged) if an entry cannot be read.
     pub fn turn_at(&self, Place { session, seq }: Place) -> Result<Turn<Entry>> {
         let mut turn = Turn::default();
         for entry in self.entries(session, seq..u64::MAX) {
@@ -148,7 +149,7 @@ impl Entries<'_> {
     /// callers that need an overview of a conversation; operations that claim to be complete must
     /// not use it.
     #[must_use]
-    pub fn around_damage(mut self) -> Self {
+    pub fn skip_damaged(mut self) -> Self {
         self.around = true;
         self
     }

@@ -195,7 +195,8 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store.
+    /// As [`append`](Import::append), for a batch that was [sent](Import::send) and is not stored
+    /// yet.
     pub fn stored(&mut self, id: &EntryId) -> Result<Option<Entry>> {
         match self.known.get(&hash(id.as_str())) {
             Some(&Known { seq, .. }) => self.stored_at(seq),
@@ -207,7 +208,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store.
+    /// As [`stored`](Import::stored).
     pub fn stored_at(&mut self, seq: u64) -> Result<Option<Entry>> {
         self.wait()?;
         self.sessions.entries(self.id, seq..seq + 1).next().transpose()
@@ -217,7 +218,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store.
+    /// As [`stored`](Import::stored).
     pub fn message_before(&mut self, id: &EntryId, role: Role) -> Result<Option<Entry>> {
         self.wait()?;
         let Some(&Known { seq, .. }) = self.known.get(&hash(id.as_str())) else { return Ok(None) };
@@ -233,7 +234,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store.
+    /// As [`stored`](Import::stored).
     pub fn entries(&mut self) -> Result<Entries<'_>> {
         self.wait()?;
         Ok(self.sessions.entries(self.id, 0..self.tally.entries))
@@ -290,7 +291,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store.
+    /// Those of [`Store::append`](crate::store::Store::append), for the batch that was sent last.
     pub fn settle(&mut self) -> Result<u64> {
         self.wait()?;
         Ok(std::mem::take(&mut self.stored))

@@ -100,7 +100,7 @@ impl Sessions {
     /// # Errors
     ///
     /// As [`append`](Sessions::append).
-    pub fn take_back_turn(&self, id: SessionId) -> Result<Option<Message>> {
+    pub fn withdraw_turn(&self, id: SessionId) -> Result<Option<Message>> {
         let tally = self.get(id)?.tally;
         let Some(turn) = tally.turn.filter(|turn| *turn >= tally.begins()) else {
             return Ok(None);

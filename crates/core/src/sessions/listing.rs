@@ -8,21 +8,13 @@ use crate::store::{Cursor, Filter, Page};
 
 impl Sessions {
     /// Sessions by last activity, newest first.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn list(&self, filter: &Filter, after: Option<Cursor>, limit: usize) -> Result<Page> {
         Ok(self.store.list(&self.owner, filter, after, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
 
     /// The same without sessions that have no messages. A session that continues another one stays:
     /// it begins with a summary, and the other is listed under it.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
-    pub fn list_spoken(
+    pub fn list_with_messages(
         &self,
         filter: &Filter,
         after: Option<Cursor>,
@@ -49,11 +41,7 @@ impl Sessions {
     }
 
     /// All sessions but the `keep` newest; archived ones too, if requested.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
-    pub fn beyond(&self, keep: usize, archived_too: bool) -> Result<Vec<SessionId>> {
+    pub fn all_but_newest(&self, keep: usize, archived_too: bool) -> Result<Vec<SessionId>> {
         let archived = if archived_too { None } else { Some(false) };
         let filter = Filter { archived, ..Filter::default() };
         let mut all = Vec::new();

@@ -7,10 +7,10 @@ mod blobs;
 mod copy;
 mod economy;
 mod entries;
+mod identifiers_in_use;
 mod import;
 mod lineage;
 mod listing;
-mod names_in_use;
 mod naming;
 mod restore;
 mod select;
@@ -23,9 +23,9 @@ mod trash;
 pub use copy::Copied;
 pub use economy::{Charged, Economy, Sent};
 pub use entries::Entries;
+pub use identifiers_in_use::identifiers_in_use;
 pub use import::{Arrival, ArrivingEntry, Import};
 pub use lineage::{Fork, Undone};
-pub use names_in_use::names_in_use;
 pub use restore::{carried, is_end_of_turn};
 pub use select::SelectError;
 pub use skip_damage::LOST;
@@ -93,7 +93,7 @@ pub enum Error {
     #[error("session {id} has been continued since it was started")]
     ContinuedSince { id: SessionId },
     /// Every name that was tried is taken.
-    #[error("`{name}` is taken, with every number")]
+    #[error("`{name}` is taken, and so are all numbered variants")]
     NoFreeName { name: Name },
     /// There is no such entry.
     #[error("session {id} has no entry {seq}; it has {entries}")]
@@ -122,10 +122,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// A message to append.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Incoming {
     /// An id chosen by the writer, which makes it safe to send the message twice.
     pub id: Option<EntryId>,
-    /// The message.
     pub message: Message,
 }
 
@@ -268,7 +268,7 @@ impl Sessions {
     pub fn thread(&self, id: SessionId) -> Result<Thread> {
         self.sweep_trash();
         let mut session = self.get(id)?;
-        if session.header.comes_back() {
+        if session.header.is_unarchived_when_opened() {
             session = self.unarchive(id)?;
         }
         Thread::new(self.clone(), session)
@@ -532,10 +532,6 @@ impl Sessions {
     }
 
     /// The session a key points at.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn resolve(&self, key: &Key) -> Result<Option<SessionId>> {
         Ok(self.store.resolve(&self.owner, key)?)
     }
@@ -558,7 +554,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// I/O errors.
+    /// [`StoreError::NotFound`] if there is no such session.
     pub fn bind(&self, key: &Key, to: SessionId) -> Result<()> {
         self.move_key(key, |bind| match bind.seen == Some(to) {
             true => Ok(()),
@@ -601,10 +597,6 @@ impl Sessions {
     }
 
     /// The entries that match a query, best first.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn find(&self, query: &Query, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         Ok(self.store.search(&self.owner, query, offset, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
@@ -677,10 +669,6 @@ impl Sessions {
 
     /// Checks every session in the store, of every owner, and the store itself. With `repair`, data
     /// that can be derived from the entries is corrected; an entry is never changed.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn doctor(
         &self,
         repair: bool,
@@ -747,7 +735,7 @@ mod tests {
         assert_eq!(session.tally.entries, 3);
         assert_eq!(sessions.resolve(&key).expect("read"), Some(session.id()));
         let (_, seqs) = sessions.create_with(&new, Some(&key), vec![said("a")]).expect("created");
-        assert_eq!(seqs, [2], "behind the note where the key came from");
+        assert_eq!(seqs, [2], "after the note about the key's origin");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use super::{New, Result, Sessions};
 use crate::blob::BlobId;
-use crate::entry::{Body, Carried, Entry, NewEntry, Origin, Restored, Started};
+use crate::entry::{Body, CarriedMessage, Entry, NewEntry, Origin, Restored, Started};
 use crate::log::Log;
 use crate::measure::message_tokens;
 use crate::message::{Block, BlockKind, Message, Role, ToolResult};
@@ -73,12 +73,12 @@ const ROUNDS_LEFT_OUT: &str = "[The first rounds of this turn are left out.]";
 /// The last complete turns of a log, at most this many tokens, with their results stubbed: these
 /// are carried over to the session that continues this one. If the next turn does not fit, its
 /// question and its last rounds are carried over, and the question says so.
-pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
+pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<CarriedMessage> {
     let begins = log.tally().begins();
     let since = || log.entries().iter().filter(|entry| entry.seq >= begins);
     let (turns, left_out) = (turns(since()), left_out(since()));
     let mut left = tokens_max;
-    let mut tail: Vec<Vec<Carried>> = Vec::new();
+    let mut tail: Vec<Vec<CarriedMessage>> = Vec::new();
     // A turn without its question began before the part of the log that was read.
     let whole = turns.iter().filter(|turn| {
         turn.question().is_some_and(|question| !left_out.contains(&question.seq)) && turn.is_whole()
@@ -86,7 +86,7 @@ pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
     for turn in whole.rev() {
         let said = turn.entries().iter().filter_map(|entry| Some((*entry, entry.body.message()?)));
         let said = said.filter(|(_, message)| message.role != Role::System);
-        let turn: Vec<Carried> = said.map(|(entry, said)| carry(entry, said, id)).collect();
+        let turn: Vec<CarriedMessage> = said.map(|(entry, said)| carry(entry, said, id)).collect();
         let tokens: u32 = turn.iter().map(|carried| message_tokens(&carried.message)).sum();
         if tokens > left {
             tail.extend(end_of_turn(turn, left));
@@ -104,12 +104,12 @@ pub fn is_end_of_turn(question: &Message) -> bool {
 }
 
 /// The question of a turn and as many of its last rounds as fit, at least the answer.
-fn end_of_turn(turn: Vec<Carried>, tokens_max: u32) -> Option<Vec<Carried>> {
+fn end_of_turn(turn: Vec<CarriedMessage>, tokens_max: u32) -> Option<Vec<CarriedMessage>> {
     let mut messages = turn.into_iter();
     let mut question = messages.next()?;
     question.message.content.push(Block::text(ROUNDS_LEFT_OUT));
     let mut left = tokens_max.checked_sub(message_tokens(&question.message))?;
-    let rest: Vec<Carried> = messages.collect();
+    let rest: Vec<CarriedMessage> = messages.collect();
     let mut from = rest.len();
     while let Some(reply) =
         rest[..from].iter().rposition(|carried| carried.message.role == Role::Assistant)
@@ -124,7 +124,7 @@ fn end_of_turn(turn: Vec<Carried>, tokens_max: u32) -> Option<Vec<Carried>> {
 }
 
 /// A message as it is carried over: text and calls; results as their stubs.
-fn carry(entry: &Entry, message: &Message, id: SessionId) -> Carried {
+fn carry(entry: &Entry, message: &Message, id: SessionId) -> CarriedMessage {
     let reference = Place { session: id, seq: entry.seq }.short();
     let mut measures = entry.measure.results.iter();
     let content = message
@@ -146,7 +146,7 @@ fn carry(entry: &Entry, message: &Message, id: SessionId) -> Carried {
             _ => Some(block.clone()),
         })
         .collect();
-    Carried { reference, message: Message::new(message.role, content) }
+    CarriedMessage { reference, message: Message::new(message.role, content) }
 }
 
 #[cfg(test)]
@@ -154,7 +154,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::entry::Previous;
+    use crate::entry::PreviousSession;
     use crate::limits::TAIL_TOKENS_MAX;
     use crate::message::Usage;
     use crate::{Fixed, MemoryStore, Owner, Raw};
@@ -175,11 +175,11 @@ mod tests {
             usage: Usage::default(),
             ms: 1,
             model: None,
-            previous: Previous::default(),
+            previous: PreviousSession::default(),
         }
     }
 
-    fn tail_of(said: Vec<Message>, tokens_max: u32) -> Vec<Carried> {
+    fn tail_of(said: Vec<Message>, tokens_max: u32) -> Vec<CarriedMessage> {
         let sessions = sessions();
         let mut thread =
             sessions.open(&Key::new("k").expect("valid"), &New::default()).expect("opened");
@@ -201,7 +201,7 @@ mod tests {
             .expect("restored");
         assert_eq!(sessions.resolve(&key).expect("resolved"), Some(child.id()));
         assert_eq!(child.header.parent, Some(Parent { id: parent, origin: Origin::Compact }));
-        assert_eq!(child.tally.queries, 0, "a restoration is no query");
+        assert_eq!(child.tally.queries, 0, "a restoration is not a query");
         sessions.undo(child.id()).expect("undone");
         assert_eq!(sessions.resolve(&key).expect("resolved"), Some(parent));
     }
@@ -236,7 +236,7 @@ mod tests {
                 Message::user("three, unanswered"),
             ]
         };
-        let texts = |tail: Vec<Carried>| -> Vec<String> {
+        let texts = |tail: Vec<CarriedMessage>| -> Vec<String> {
             tail.iter().map(|carried| carried.message.plain_text()).collect()
         };
         assert_eq!(

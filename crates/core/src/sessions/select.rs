@@ -25,6 +25,7 @@ pub(super) const ID_DIGITS_MIN: usize = 4;
 
 /// Why a selector does not match exactly one session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum SelectError {
     /// Nothing matches.
     #[error("no session matches `{selector}`")]
@@ -35,7 +36,6 @@ pub enum SelectError {
     /// Several match.
     #[error("`{selector}` matches several sessions:{}{}", .candidates.iter().map(|(id, name)| format!("\n  {id}  {name}")).collect::<String>(), and_more(*.more))]
     Several {
-        /// The selector.
         selector: String,
         /// The matches, at most ten.
         candidates: Vec<(SessionId, String)>,
@@ -78,7 +78,7 @@ fn and_more(more: usize) -> String {
 
 impl Sessions {
     /// The sessions shown by default: not archived, and only the newest of a chain. Lists for
-    /// people leave out those without messages: see [`list_spoken`](Sessions::list_spoken).
+    /// people leave out those without messages: see [`list_with_messages`](Sessions::list_with_messages).
     pub fn default_filter() -> Filter {
         Filter { archived: Some(false), newest_of_chain: true, ..Filter::default() }
     }
@@ -94,7 +94,7 @@ impl Sessions {
     ///
     /// [`SelectError`], and I/O errors.
     pub fn select(&self, selector: &str) -> Result<SessionId> {
-        self.select_beside(selector, None)
+        self.select_other(selector, None)
     }
 
     /// The same for someone who is in a session: that one is left out of the list, so 1 and `last`
@@ -103,7 +103,7 @@ impl Sessions {
     /// # Errors
     ///
     /// As [`select`](Sessions::select).
-    pub fn select_beside(&self, selector: &str, current: Option<SessionId>) -> Result<SessionId> {
+    pub fn select_other(&self, selector: &str, current: Option<SessionId>) -> Result<SessionId> {
         let selector = selector.trim();
         let shown: String = selector.chars().take(80).collect();
         // Invisible characters must not make one text pass for another.
@@ -133,7 +133,7 @@ impl Sessions {
         }
         if let Ok(name) = Name::new(selector)
             && let Some(id) = self.store.named(&self.owner, name.folded())?
-            && self.get(id)?.header.name.is_meant_by(selector)
+            && self.get(id)?.header.name.matches_typed(selector)
         {
             return Ok(id);
         }
@@ -186,7 +186,7 @@ impl Sessions {
     /// The session at this position of the default list, without the current one.
     fn nth(&self, position: usize, current: Option<SessionId>) -> Result<Option<SessionId>> {
         let rows = (position + usize::from(current.is_some())).min(PAGE_ROWS_MAX);
-        let page = self.list_spoken(&Sessions::default_filter(), None, rows)?;
+        let page = self.list_with_messages(&Sessions::default_filter(), None, rows)?;
         let ids = page.sessions.iter().map(|session| session.id());
         Ok(ids.filter(|id| Some(*id) != current).nth(position - 1))
     }
@@ -240,13 +240,13 @@ mod tests {
         let id = |name: &str| sessions.select(name).expect("there");
         let newest = sessions.list(&Sessions::default_filter(), None, 9).expect("a page").sessions;
         let newest: Vec<SessionId> = newest.iter().map(|session| session.id()).collect();
-        let beside = |selector: &str, current| sessions.select_beside(selector, Some(current));
-        assert_eq!(beside("1", newest[0]).expect("there"), newest[1]);
-        assert_eq!(beside("last", newest[0]).expect("there"), newest[1]);
-        assert_eq!(beside("1", newest[2]).expect("there"), newest[0]);
-        assert_eq!(beside("2", newest[1]).expect("there"), newest[2]);
-        assert!(beside("3", newest[1]).is_err());
-        assert_eq!(beside("beta", id("beta")).expect("its name still names it"), id("beta"));
+        let select_other = |selector: &str, current| sessions.select_other(selector, Some(current));
+        assert_eq!(select_other("1", newest[0]).expect("there"), newest[1]);
+        assert_eq!(select_other("last", newest[0]).expect("there"), newest[1]);
+        assert_eq!(select_other("1", newest[2]).expect("there"), newest[0]);
+        assert_eq!(select_other("2", newest[1]).expect("there"), newest[2]);
+        assert!(select_other("3", newest[1]).is_err());
+        assert_eq!(select_other("beta", id("beta")).expect("its name still names it"), id("beta"));
     }
 
     #[test]
@@ -260,9 +260,9 @@ mod tests {
         let filter = Filter::default();
         assert_eq!(sessions.list(&filter, None, 9).expect("a page").sessions.len(), 3);
         // One row at a time, so that what is left out does not shorten a page.
-        let page = sessions.list_spoken(&filter, None, 1).expect("a page");
+        let page = sessions.list_with_messages(&filter, None, 1).expect("a page");
         assert_eq!(page.sessions[0].id(), last);
-        let page = sessions.list_spoken(&filter, page.next, 1).expect("a page");
+        let page = sessions.list_with_messages(&filter, page.next, 1).expect("a page");
         assert_eq!((page.sessions[0].id(), page.next), (second, None));
     }
 

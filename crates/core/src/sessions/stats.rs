@@ -93,7 +93,7 @@ impl Sessions {
             ..Stats::default()
         };
         let mut tools = ToolCounter::default();
-        for entry in self.entries(id, 0..session.tally.entries).around_damage() {
+        for entry in self.entries(id, 0..session.tally.entries).skip_damaged() {
             let entry = entry?;
             if let Body::Restored(restored) = &entry.body {
                 stats.restoration = Some(restored.usage);

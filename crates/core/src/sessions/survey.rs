@@ -100,21 +100,17 @@ impl Totals {
 
 /// Totals, and how many logs had to be read for them.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Surveyed {
     /// The sums.
     pub groups: BTreeMap<Group, Totals>,
     /// The grand total. A session that is in several groups counts once.
     pub all: Totals,
-    /// Logs that were read.
     pub logs_read: u64,
 }
 
 impl Sessions {
     /// Adds up what sessions cost.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn survey(&self, survey: &Survey) -> Result<Surveyed> {
         let mut sums = Surveyed::default();
         let mut after = None;
@@ -164,7 +160,7 @@ impl Sessions {
         *logs_read += 1;
         let mut groups: BTreeMap<Group, Totals> = BTreeMap::new();
         let mut tools = ToolCounter::default();
-        for entry in self.entries(header.id, 0..session.tally.entries).around_damage() {
+        for entry in self.entries(header.id, 0..session.tally.entries).skip_damaged() {
             let entry = entry?;
             let spent = Spent::of([&entry.body]);
             if spent.anew {

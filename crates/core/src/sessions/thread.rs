@@ -13,7 +13,7 @@ use crate::log::{Gap, Log};
 use crate::message::Message;
 use crate::session::Session;
 use crate::shown::{
-    Allowances, Excerpt, ExcerptKey, Form, Lines, Seen, Shown, decide_late, first_excerpt,
+    Allowances, Excerpt, ExcerptKey, Lines, ResultForm, Seen, Shown, decide_late, first_excerpt,
     reference_to_lines,
 };
 use crate::store::{Appended, At, LeaseChange, StoreError};
@@ -228,7 +228,7 @@ impl Thread {
             return Ok(());
         }
         let mut tally = self.session.tally;
-        self.read_back_to(Seen::reach(&tally))?;
+        self.read_back_to(Seen::first_needed(&tally))?;
         let mut seen = match self.seen.take() {
             Some(seen) if seen.continues(self.log.entries()) => seen,
             _ => Seen::of(self.log.entries(), &tally),
@@ -238,13 +238,13 @@ impl Thread {
             seen.read(entry.seq, &entry.body, &entry.measure);
         }
         for entry in entries {
-            let from = Seen::reach(&tally);
+            let from = Seen::first_needed(&tally);
             let seq = tally.entries;
             let several = entry.measure.results.len() > 1;
             let each = |index: usize, text: &str, lines: &Lines<'_>, shown: &Shown| {
                 let reference = reference_to_lines(seq, index, several);
                 let excerpt = first_excerpt(text, lines, shown, &reference);
-                self.excerpts.push(((seq, index, Form::Full, None), excerpt));
+                self.excerpts.push(((seq, index, ResultForm::Full, None), excerpt));
             };
             seen.place((seq, from), &entry.body, &mut entry.measure, &allowances, each);
             tally = tally.with(Effect::of(&entry.body, &entry.measure));
@@ -265,14 +265,10 @@ impl Thread {
     /// The note to append before the next question: which lines are shown of results that were
     /// appended without a decision. They are about to enter a context of this thread for the first
     /// time.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn undecided(&mut self, policy: &Policy) -> Result<Option<Decided>> {
         let Some(allowances) = policy.trim_results else { return Ok(None) };
         let tally = self.session.tally;
-        self.read_back_to(Seen::reach(&tally))?;
+        self.read_back_to(Seen::first_needed(&tally))?;
         Ok(decide_late(self.log.entries(), &tally, &allowances))
     }
 
@@ -323,7 +319,7 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// I/O errors of the store.
+    /// [`StoreError::NotFound`] if the session was deleted.
     pub fn refresh(&mut self) -> Result<()> {
         let session = self.sessions.get(self.session.id())?;
         let new = self.head()..session.tally.entries;
@@ -338,7 +334,7 @@ impl Thread {
 
     /// Makes the next append take the lease, so that no one else writes during this turn. Until
     /// then anybody may write; then the append is refused, and takes nothing.
-    pub fn hold_with_next(&mut self, holder: &str, ttl: Duration) {
+    pub fn take_lease_with_next_append(&mut self, holder: &str, ttl: Duration) {
         self.lease = Lease::Wanted { holder: holder.into(), ttl };
     }
 
@@ -360,10 +356,6 @@ impl Thread {
     }
 
     /// Releases the lease.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn release(&mut self, holder: &str) -> Result<()> {
         let (store, owner) = (&self.sessions.store, &self.sessions.owner);
         store.lease(owner, self.session.id(), holder, Duration::ZERO)?;
@@ -372,20 +364,12 @@ impl Thread {
     }
 
     /// What a model would be sent now, with the session's own history length.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
         self.build(&policy.clone().for_session(&self.session.header), model)
     }
 
     /// What a model would be sent now under exactly this policy. Extends the previous context if
     /// possible, and reads further back only if necessary.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors of the store.
     pub fn build(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
         let follower = self.follower.take().filter(|follower| follower.is_for(policy, model));
         let mut follower = follower.unwrap_or_else(|| Follower::new(policy.clone(), model.clone()));

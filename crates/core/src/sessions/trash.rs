@@ -62,10 +62,6 @@ impl Sessions {
     }
 
     /// The sessions in the trash with the names and keys they had, most recently deleted first.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn trashed(&self) -> Result<Vec<Session>> {
         let filter = Filter { trashed: true, ..Filter::default() };
         let (mut all, mut after) = (Vec::new(), None);
@@ -130,10 +126,6 @@ impl Sessions {
     }
 
     /// Erases what has been in the trash for [`TRASH_KEPT`]. Returns the number of sessions.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     pub fn empty_old_trash(&self) -> Result<u64> {
         let kept = jiff::SignedDuration::try_from(TRASH_KEPT).expect("thirty days fit");
         let before = self.world.now().checked_sub(kept).unwrap_or(Timestamp::MIN);
@@ -217,7 +209,7 @@ fn is_called(session: &Session, selector: &str) -> bool {
     let wanted = selector.to_lowercase();
     let digits: String = wanted.chars().filter(|c| *c != '-').collect();
     let id = session.id().0.simple().to_string();
-    session.header.name.is_meant_by(selector)
+    session.header.name.matches_typed(selector)
         || session.readable_id.as_ref().is_some_and(|id| id.to_lowercase() == wanted)
         || digits.len() >= super::select::ID_DIGITS_MIN && id.starts_with(&digits)
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::number::Mixed;
-use super::{Excerpt, Form};
+use super::hash::Mixed;
+use super::{Excerpt, ResultForm};
 
 /// Identifies an excerpt: the entry, the index of the result, the form, and the entry with the
 /// decision about it, if that is another one.
-pub(crate) type ExcerptKey = (u64, usize, Form, Option<u64>);
+pub(crate) type ExcerptKey = (u64, usize, ResultForm, Option<u64>);
 
 /// The excerpts of one log. It is only a cache: nothing depends on its contents.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Decides which lines of a result are shown.
 
 use super::digest::{Digest, Names};
-use super::number::NumberSet;
+use super::hash::HashedSet;
 use super::{Allowances, LineRange, Lines, RULE, Shown, ToolKind};
 use crate::limits::{
     ECHO_CHARS, REPEAT_CHARS_MIN, REPEAT_LINES_MIN, SHOWN_SLACK_CHARS, THIN_FROM_CHARS,
@@ -36,7 +36,7 @@ impl Before for Nothing {
 }
 
 /// Which lines of a result are shown, if nothing is known about the rest of the context.
-pub fn alone(text: &str, kind: ToolKind) -> Shown {
+pub fn decide_alone(text: &str, kind: ToolKind) -> Shown {
     by_itself(&Digest::new(&Lines::new(text)), kind, &Allowances::default())
 }
 
@@ -143,7 +143,7 @@ impl<B: Before> New<'_, B> {
         if self.is_new.is_empty() {
             self.is_new.extend(names.all().iter().map(|name| !self.before.shows(*name)));
         }
-        let mut shown = NumberSet::default();
+        let mut shown = HashedSet::default();
         for line in (0..keep.len()).filter(|line| keep[*line]) {
             shown.extend(self.in_line(names, line));
         }

@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 
 use super::Lines;
-use super::number::number;
-use crate::names::names;
+use super::hash::hash_of;
+use crate::identifiers::identifiers;
 
 /// An analysed result.
 pub(super) struct Digest<'a> {
@@ -45,7 +45,7 @@ impl<'a> Digest<'a> {
 
     /// The hash of each line.
     pub(super) fn hashes(&self) -> &[u64] {
-        self.hashes.get_or_init(|| self.lines.iter().map(|line| number(&line.text)).collect())
+        self.hashes.get_or_init(|| self.lines.iter().map(|line| hash_of(&line.text)).collect())
     }
 
     /// The names of each line.
@@ -54,7 +54,7 @@ impl<'a> Digest<'a> {
             let mut found = Names { all: Vec::new(), ends: Vec::with_capacity(self.len()) };
             for line in self.lines.iter() {
                 let start = found.all.len();
-                found.all.extend(names(&line.text).map(number));
+                found.all.extend(identifiers(&line.text).map(hash_of));
                 found.settle(start);
             }
             found
@@ -106,7 +106,7 @@ mod tests {
         let count = |line| names.of(line).len();
         assert_eq!([count(0), count(1), count(2)], [2, 0, 2]);
         assert_eq!(names.all().len(), 4);
-        assert!(names.of(2).contains(&number("drain_group")));
+        assert!(names.of(2).contains(&hash_of("drain_group")));
         assert_eq!(digest.length_of(0..2), 25);
     }
 }

@@ -11,10 +11,10 @@ mod allowances;
 mod cache;
 mod decide;
 mod digest;
+mod hash;
 mod kind;
-mod late;
+mod late_decisions;
 mod lines;
-mod number;
 mod seen;
 
 use std::borrow::Cow;
@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 
 pub use allowances::Allowances;
 pub(crate) use cache::{ExcerptKey, Excerpts};
-pub use decide::alone;
+pub use decide::decide_alone;
 pub use kind::ToolKind;
-pub(crate) use late::decide_late;
+pub(crate) use late_decisions::decide_late;
 pub(crate) use lines::{Lines, Written};
 pub use seen::Seen;
 pub(crate) use seen::kind_of;
@@ -89,8 +89,8 @@ impl TryFrom<Vec<u64>> for LineRange {
 
 /// A result as a model is shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Excerpt {
-    /// The text.
     pub text: String,
     /// Its length, and that of the original, in characters.
     pub chars: u64,
@@ -112,7 +112,7 @@ pub struct Excerpt {
 
 /// The two forms of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum ResultForm {
     /// The first form.
     Full,
     /// The form after the turn is over and the cache has expired.
@@ -133,10 +133,10 @@ impl Shown {
         (1..=RULE).contains(&self.rule) && in_order(&self.parts) && in_order(&self.thin)
     }
 
-    fn of(&self, form: Form) -> &[LineRange] {
+    fn of(&self, form: ResultForm) -> &[LineRange] {
         match form {
-            Form::Thin if !self.thin.is_empty() => &self.thin,
-            Form::Thin | Form::Full => &self.parts,
+            ResultForm::Thin if !self.thin.is_empty() => &self.thin,
+            ResultForm::Thin | ResultForm::Full => &self.parts,
         }
     }
 }
@@ -151,7 +151,7 @@ pub fn excerpt(
     kind: ToolKind,
     decided: Option<&Shown>,
     allowances: &Allowances,
-    form: Form,
+    form: ResultForm,
     reference: &str,
     visible: impl Fn(u64) -> bool,
 ) -> Excerpt {
@@ -162,11 +162,12 @@ pub fn excerpt(
         None => Cow::Owned(by_itself(&Digest::new(&lines), kind, allowances)),
     };
     let room = match form {
-        Form::Full => allowances.of(kind),
-        Form::Thin => 0,
+        ResultForm::Full => allowances.of(kind),
+        ResultForm::Thin => 0,
     };
     let parts = fill_in(shown.of(form), &lines, room, visible);
-    let thin = form == Form::Thin && (!shown.thin.is_empty() || matches!(parts, Cow::Owned(_)));
+    let thin =
+        form == ResultForm::Thin && (!shown.thin.is_empty() || matches!(parts, Cow::Owned(_)));
     write(text, &lines, (&parts, shown.echo), thin, reference)
 }
 
@@ -215,8 +216,9 @@ fn write(
     }
 }
 
-/// The runs to show where some refer to results that are out of view: of those, the first lines that
-/// there is room for. What the result shows by itself stays, because later ones may refer to it.
+/// The runs to show where some refer to results that are out of view: of those, the first lines
+/// that there is room for. What the result shows by itself stays, because later ones may refer to
+/// it.
 fn fill_in<'a>(
     parts: &'a [LineRange],
     lines: &Lines<'_>,

@@ -10,14 +10,14 @@ use std::collections::HashMap;
 
 use super::decide::{Before, by_itself, decide};
 use super::digest::Digest;
-use super::late::Stored;
-use super::number::{NumberMap, number};
+use super::hash::{HashedMap, hash_of};
+use super::late_decisions::Stored;
 use super::{Allowances, LineRange, Lines, Shown, ToolKind};
 use crate::entry::{Body, Entry, Tally, Thinned};
+use crate::identifiers::identifiers;
 use crate::limits::SEEN_ENTRIES;
 use crate::measure::Measure;
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
-use crate::names::names;
 
 /// What is shown so far.
 #[derive(Default)]
@@ -25,13 +25,13 @@ pub struct Seen {
     /// The first entry that was not read.
     next: u64,
     /// Names in messages, and the last entry with each.
-    said: NumberMap<u64>,
+    said: HashedMap<u64>,
     /// Names in results in their first form: the entry of the call, and the turn. The same for the
     /// thin form.
-    shown: NumberMap<(u64, u64)>,
-    thin: NumberMap<u64>,
+    shown: HashedMap<(u64, u64)>,
+    thin: HashedMap<u64>,
     /// Lines that are shown, and their last position: the index in `results`, and the line.
-    lines: NumberMap<(u32, u32)>,
+    lines: HashedMap<(u32, u32)>,
     results: Vec<SeenResult>,
     /// The question of the current turn.
     turn: u64,
@@ -53,13 +53,13 @@ struct SeenResult {
 
 impl Seen {
     /// The first entry that is needed to decide about a result after these.
-    pub fn reach(tally: &Tally) -> u64 {
+    pub fn first_needed(tally: &Tally) -> u64 {
         tally.turn.unwrap_or(0).saturating_sub(SEEN_ENTRIES).max(tally.begins())
     }
 
     /// Everything in these entries that a decision after `tally` may depend on.
     pub(crate) fn of(entries: &[Entry], tally: &Tally) -> Seen {
-        let from = Seen::reach(tally);
+        let from = Seen::first_needed(tally);
         let entries = &entries[entries.partition_point(|entry| entry.seq < from)..];
         let stored = Stored::of(entries);
         let mut seen = Seen { next: from, ..Seen::default() };
@@ -127,7 +127,7 @@ impl Seen {
     }
 
     fn say(&mut self, seq: u64, text: &str) {
-        self.said.extend(names(text).map(|name| (number(name), seq)));
+        self.said.extend(identifiers(text).map(|name| (hash_of(name), seq)));
     }
 
     fn read_message(&mut self, seq: u64, message: &Message, measure: &Measure) {
@@ -211,7 +211,7 @@ impl Seen {
 
     /// Decides about the results of the next message, after what `tally` counts.
     pub fn decide(&self, message: &Message, tally: &Tally) -> Vec<Shown> {
-        let from = Seen::reach(tally);
+        let from = Seen::first_needed(tally);
         let decide = |result: &ToolResult| {
             let text = text(result);
             self.decide_one(result, &Digest::new(&Lines::new(&text)), from, &Allowances::default())
@@ -264,7 +264,7 @@ impl Before for InView<'_> {
 
     fn shows(&self, name: u64) -> bool {
         let since =
-            |map: &NumberMap<u64>, from: u64| map.get(&name).is_some_and(|seq| *seq >= from);
+            |map: &HashedMap<u64>, from: u64| map.get(&name).is_some_and(|seq| *seq >= from);
         let shown = self.seen.shown.get(&name);
         since(&self.seen.said, self.from)
             || shown.is_some_and(|(call, turn)| *call >= self.from && !self.seen.is_thin(*turn))

@@ -1,7 +1,7 @@
 //! How many tokens a text is.
 //!
 //! Counted with o200k, exactly for the models that use it and as an estimate for the others; what
-//! a provider reports is kept beside it and is the truth where it exists.
+//! a provider reports is kept next to it, and takes precedence if it exists.
 //!
 //! Nothing is loaded before the first count: the vocabulary is part of the executable, in a layout
 //! that is used as it is. A text is split into pieces (`split`); a piece that is not a token itself

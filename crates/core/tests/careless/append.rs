@@ -47,7 +47,7 @@ impl Opened {
                 let at = At { head: at.head.filter(|head| *head != end), ..at };
                 dawdle();
                 let Appended { seqs, lease, repeated } = inner.append(owner, id, at, entries)?;
-                // It answers with the places it counted on, not with those it got.
+                // It returns the positions it expected, not the actual ones.
                 let late = seqs.first().map_or(0, |first| first.saturating_sub(end));
                 let seqs = seqs.iter().map(|seq| seq - late).collect();
                 Ok(Appended { seqs, lease, repeated })
@@ -92,7 +92,7 @@ impl Opened {
         }
     }
 
-    /// Appends, careless about the lease that goes with it.
+    /// Appends, careless about the lease.
     fn append_with_lease(
         &self,
         owner: &Owner,
@@ -129,7 +129,7 @@ impl Opened {
         }
     }
 
-    /// The entries as they come to the disk.
+    /// The entries as they are written to the disk.
     pub(super) fn written(&self, entries: &[NewEntry]) -> Vec<NewEntry> {
         const TEXT_BYTES_MAX: usize = 65_535;
         let mut entries = entries.to_vec();
@@ -167,7 +167,7 @@ impl Opened {
         entries
     }
 
-    /// Appends what is new among these by its id, and takes the rest for the same.
+    /// Appends those whose id is new, and assumes that the rest is the same.
     pub(super) fn append_new(
         &self,
         o: &Owner,
@@ -194,7 +194,7 @@ impl Opened {
         Ok(Appended { seqs, lease, repeated: false })
     }
 
-    /// Whether the log holds one of these entries, by its id.
+    /// Whether the log has one of these entries, by id.
     fn knows_one(&self, owner: &Owner, id: SessionId, entries: &[NewEntry]) -> Result<bool> {
         let log = self.inner().read(owner, id, 0..u64::MAX)?;
         Ok(entries.iter().any(|new| log.iter().any(|old| old.id == new.id)))
@@ -208,7 +208,7 @@ impl Opened {
         mut at: At,
         entries: &[NewEntry],
     ) -> Result<Appended> {
-        // Who takes the lease has no fence to present, so it is not taken.
+        // An append that takes the lease has no fence to present, so the lease is not taken.
         at.lease = LeaseChange::Keep;
         loop {
             match self.inner().append(owner, id, at.clone(), entries) {

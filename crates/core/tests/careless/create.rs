@@ -7,7 +7,7 @@ use crate::faults::Fault;
 use crate::place::{Opened, dawdle, locked};
 
 impl Opened {
-    /// Creates a session, and then points the keys at it without asking.
+    /// Creates a session, and then points the keys at it unconditionally.
     fn create_and_seize(
         &self,
         header: &Header,
@@ -128,7 +128,7 @@ impl Opened {
         }
     }
 
-    /// The owner's key that is the same to someone who cannot tell cases apart.
+    /// The owner's key that is equal if case is ignored.
     pub(super) fn spelled(&self, owner: &Owner, key: &Key) -> Result<Key> {
         let all = self.inner().list(owner, &Filter::default(), None, usize::MAX)?.sessions;
         let mut keys = all.into_iter().flat_map(|session| session.keys);
@@ -146,7 +146,7 @@ impl Opened {
         Ok(None)
     }
 
-    /// Points a key at a session, wherever it points now.
+    /// Points a key at a session, regardless of where it points now.
     pub(super) fn seize_key(&self, owner: &Owner, key: &Key, to: Option<SessionId>) -> Result<()> {
         let mut bind = Bind { key: key.clone(), seen: None };
         loop {

@@ -3,27 +3,27 @@
 /// One way to be careless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A text column with room for 64 KiB, in a database that cuts and says nothing.
+    /// A text column with room for 64 KiB, in a database that truncates silently.
     CutsLongTexts,
     /// A JSON column that keeps the value and not the bytes.
     NormalizesJson,
     /// A header, its entries and its keys in three transactions.
     CreatesInSteps,
-    /// `INSERT … ON CONFLICT DO NOTHING`, without a look at what is there.
+    /// `INSERT … ON CONFLICT DO NOTHING`, without comparing what is stored.
     TrustsIds,
     /// No unique index on the ids of entries.
     StoresRepeats,
     /// A batch as a loop of inserts that each commit.
     AppendsOneByOne,
-    /// The head that the writer saw is not even looked at: the last one wins.
+    /// The expected head is not checked: the last writer wins.
     ForgetsTheHead,
-    /// The head is looked at before the ids, so that a retry of what worked is refused.
+    /// The head is checked before the ids, so a retry of a successful append is refused.
     ChecksTheHeadFirst,
-    /// What was checked is written in another transaction, when it may no longer be true.
+    /// Checking and writing are two transactions, so the check may no longer hold.
     ChecksThenWrites,
-    /// A callback that is only reached when all went well.
+    /// A callback that is only called on success.
     TellsOnlyOfSuccess,
-    /// An answer when the write is queued, for speed: it may yet be refused, or lost.
+    /// An acknowledgement when the write is queued, for speed: it may still be refused, or lost.
     AnswersBeforeItWrites,
     /// A unique index on the name that leaves out the owner.
     SharesNamesAmongOwners,
@@ -31,106 +31,106 @@ pub(crate) enum Fault {
     ComparesSpellings,
     /// A column for the name that is unique, and read back as the name.
     FoldsNames,
-    /// A taken name gets a number, where the caller should be asked.
+    /// A taken name silently gets a number.
     NumbersNames,
-    /// Each process keeps the headers it has used, and counts on being alone.
+    /// Each process caches headers, and assumes that it is alone.
     CachesHeaders,
     /// Counts taken from the rows, regardless of their role.
     CountsSystemMessages,
-    /// A read gives one page and no more, as clients of databases like to do.
+    /// A read returns only one page, as database clients often do.
     ReadsOnePage,
-    /// A key is moved wherever it points by now.
+    /// A key is moved regardless of where it points.
     BindsBlindly,
     /// An update that hits no row is a success to a database.
     SwallowsNotFound,
-    /// Queries by id or key alone; nobody tried it with a second owner.
+    /// Queries by id or key alone, never tested with a second owner.
     ForgetsTheOwner,
     /// Ordered by the primary key, which looks right until an old session is used again.
     ListsByCreation,
-    /// A cursor that is only a time skips what shares the moment.
+    /// A cursor that is only a time skips sessions with the same time.
     PagesByTimeAlone,
     /// A filter that never reached the query.
     IgnoresTheFilter,
-    /// `COALESCE(new, old)`, which cannot tell "leave it" from "empty it".
+    /// `COALESCE(new, old)`, which cannot distinguish "unchanged" from "empty".
     CannotEmpty,
-    /// A lease that only those who ask for one respect.
+    /// A lease that is only checked by other leases, not by appends.
     IgnoresTheLease,
-    /// Seconds taken for milliseconds: a lease ends a thousand times too late.
+    /// Seconds mistaken for milliseconds: a lease ends a thousand times too late.
     MistakesTheUnit,
     /// Anyone can release a lease.
     LetsAnyoneGiveBack,
-    /// The fence goes along with an append, and nothing compares it.
+    /// The fence is sent with an append, and not checked.
     ForgetsTheFence,
     /// Blobs are found by their hash alone, regardless of their session.
     SharesBlobs,
-    /// Blobs stay when their session goes, and belong to the next one of its id.
+    /// Blobs stay when their session is deleted, and belong to the next one with its id.
     LeavesBlobsBehind,
-    /// What was charged in the session a copy was made of is charged to the copy as well.
+    /// The usage of the original session is charged to its copy as well.
     CountsCopies,
     /// A lease is taken in a transaction of its own, before the append that asks for it.
     LeasesInTwoSteps,
     /// An append takes the lease from its holder, and the position as well.
     TakesFromAnyone,
-    /// A lease that is to be given back with an append runs out by itself.
+    /// A lease that an append should release is left to expire.
     KeepsTheLease,
-    /// A lease is given back before the append is known to go well.
+    /// A lease is released before the append is known to succeed.
     GivesBackFirst,
-    /// A repeated append is answered from the log, and nothing else about it is looked at.
+    /// A repeated append is answered from the log, and its lease change is ignored.
     ForgetsTheLeaseOfARepeat,
-    /// The fence is stored in the lease and starts again with each one.
+    /// The fence is stored in the lease and restarts with each one.
     RestartsTheFence,
     /// No cascade: the row goes, its keys and its place in the search index stay.
     DeletesTheRowAlone,
-    /// The trash is emptied by the list that was read before.
+    /// The trash is emptied according to a stale list.
     ErasesTheRestored,
-    /// An index that is brought up to date when somebody has searched.
+    /// An index that is updated after a search instead of before it.
     SearchLags,
     /// Words are joined with `OR`, to find more.
     SearchesForAnyWord,
     /// The quotes of a phrase are thrown away.
     SearchTakesPhrasesForWords,
-    /// What a tool printed last comes before what people said.
+    /// A later tool result is ranked before a message.
     SearchRanksByTime,
-    /// An index that hears of deletions, and not of the trash.
+    /// An index that is updated on deletion, but not when a session moves to the trash.
     SearchShowsTheTrash,
     /// An id is compared as it is printed, with hyphens.
     PrefixesWithHyphens,
-    /// A check with a wrong idea of what belongs in the search index repairs what is whole.
+    /// A check with a wrong idea of the search index repairs what is intact.
     FindsFaultWithTheHealthy,
     /// Times in whole seconds, as old databases keep them.
     RoundsTimes,
     /// A column that was added to the table and not to the insert.
     ForgetsAField,
-    /// The clear that held before is not stored with the clear.
+    /// The previous clear is not stored with a clear.
     ForgetsAnOption,
     /// Ids are compared before the transaction and have no unique index, so that a retry that
-    /// overtakes its first try is stored again.
+    /// overtakes its first attempt is stored twice.
     ChecksIdsThenWrites,
     /// A batch is checked as a whole, and then written entry by entry.
     InterleavesBatches,
-    /// The query of the list is another one than that of a single session, and left something out.
+    /// The query of the list differs from that of a single session, and omits a column.
     ListsWithoutKeys,
     /// The first page is filtered, not the list, and a page that is not full is taken for the last.
     FiltersThePage,
     /// A trigger that sets the time of the last change, for any change.
     TouchesOnUpdate,
-    /// A header is one value, read and written again as a whole.
+    /// A header is one value that is read, changed and written back as a whole.
     RewritesHeaders,
-    /// An index of names that hears of new names only.
+    /// An index of names that is updated for new names only.
     KeepsOldNames,
-    /// A failed creation is undone by deleting it; the keys it took are not given back.
+    /// A failed creation is undone by deleting it; the keys it took are not restored.
     UndoesByDeleting,
     /// A unique index on the key that leaves out the owner.
     SharesKeysAmongOwners,
-    /// A column, or a file system, that cannot tell `A` from `a`.
+    /// A column, or a file system, that does not distinguish `A` from `a`.
     FoldsCase,
-    /// Keys come in the order in which they were bound, or in none.
+    /// Keys are returned in the order in which they were bound, or in none.
     LeavesKeysUnsorted,
     /// A `WHERE` that is missing from one of the deletes.
     DeletesEveryKey,
-    /// Entries stay when their session goes, and are there again when its id is used again.
+    /// Entries stay when their session is deleted, and reappear when its id is reused.
     LeavesEntriesBehind,
-    /// What is put away is left out of the search as it is of the list.
+    /// Archived sessions are left out of the search as well as of the list.
     SearchSkipsTheArchived,
     /// An index of letters, not of words.
     SearchFindsParts,
@@ -140,13 +140,13 @@ pub(crate) enum Fault {
     OverlooksOwners,
     /// A name is looked up, and taken in another transaction, without a unique index.
     ChecksNamesThenWrites,
-    /// Only a lower fence is refused, so that a made-up one is always good enough.
+    /// Only a lower fence is refused, so a made-up one is always accepted.
     TrustsHigherFences,
-    /// A soft delete that no query but the list's was told of.
+    /// A soft delete that only the query of the list respects.
     ForgetsTheTrash,
     /// The keys of a deleted session are gone for good.
     LosesKeysInTheTrash,
-    /// A unique index on the name that counts what was deleted.
+    /// A unique index on the name that includes deleted sessions.
     KeepsNamesInTheTrash,
     /// A deleted session is an update of its header, and headers have no lease.
     TrashesWhatIsHeld,
@@ -168,13 +168,13 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
     ),
     (
         Fault::TrustsIds,
-        &["creating_the_same_session_again_changes_nothing", "an_id_stands_for_one_body"],
+        &["creating_the_same_session_again_changes_nothing", "an_id_belongs_to_one_body"],
     ),
     (
         Fault::StoresRepeats,
         &[
             "a_repeated_append_returns_the_first_result",
-            "an_id_stands_for_one_body",
+            "an_id_belongs_to_one_body",
             "nothing_is_lost_or_doubled_when_threads_race",
             "the_same_bytes_are_kept_once",
         ],

@@ -1,4 +1,4 @@
-//! The careless store: where it lives, and what it keeps beside the reference store.
+//! The careless store: where it lives, and what it keeps in addition to the reference store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -48,7 +48,7 @@ impl Factory for Careless {
     }
 }
 
-/// What all stores on one place see.
+/// What all stores at one place share.
 pub(super) struct Shared {
     pub(super) inner: MemoryStore,
     /// Sessions that [`Fault::DeletesTheRowAlone`] pretends to have deleted.
@@ -57,7 +57,7 @@ pub(super) struct Shared {
     pub(super) indexed: Mutex<BTreeMap<SessionId, u64>>,
     /// When [`Fault::TouchesOnUpdate`] last changed a header.
     pub(super) touched: Mutex<BTreeMap<SessionId, Timestamp>>,
-    /// What [`Fault::KeepsOldNames`] ever heard of.
+    /// All names that [`Fault::KeepsOldNames`] has seen.
     pub(super) names: Mutex<BTreeMap<(Owner, String), SessionId>>,
     /// What [`Fault::LeavesEntriesBehind`] did not delete.
     pub(super) left: Mutex<BTreeMap<SessionId, Vec<NewEntry>>>,
@@ -76,7 +76,7 @@ pub(super) struct Opened {
     pub(super) cache: Mutex<BTreeMap<(Owner, SessionId), Session>>,
 }
 
-/// Comes between a check and its write. Long enough that rivals who started together all pass the
+/// A pause between a check and its write. Long enough that rivals who started together all pass the
 /// check, on one core as on many.
 pub(super) fn dawdle() {
     (0..200).for_each(|_| std::thread::yield_now());
@@ -104,7 +104,7 @@ impl Opened {
         locked(&self.shared.deleted).contains(&id)
     }
 
-    /// Notes what this process last wrote.
+    /// Records what this process wrote last.
     pub(super) fn remember(&self, owner: &Owner, id: SessionId) -> Result<()> {
         if self.has(Fault::CachesHeaders) {
             let session = self.inner().get(owner, id)?;

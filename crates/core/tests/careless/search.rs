@@ -1,4 +1,4 @@
-//! The careless store as it searches and looks after itself.
+//! The careless store: search and maintenance.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ impl Upkeep for Opened {
     fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
         let mut findings = self.inner().check_session(owner, id, repair)?;
         if self.has(Fault::FindsFaultWithTheHealthy) {
-            let what = "the search index was written anew".into();
+            let what = "the search index was rebuilt".into();
             let state = match repair {
                 true => FindingState::Repaired,
                 false => FindingState::Repairable,
@@ -131,7 +131,7 @@ impl Opened {
     }
 }
 
-/// A query for these terms as words of their own.
+/// A query for these terms as separate words.
 fn words<'a>(terms: impl IntoIterator<Item = &'a Wanted>) -> Result<Query> {
     let word = |term: &Wanted| format!("{}{}", term.text, if term.prefix { "*" } else { "" });
     Query::new(&terms.into_iter().map(word).collect::<Vec<_>>().join(" "))

@@ -251,7 +251,7 @@ impl Store for Opened {
         let inner = self.inner();
         match self.fault {
             Fault::ChecksThenWrites => {
-                // An append of nothing tells who holds the lease, and takes nothing.
+                // An empty append shows who holds the lease, and takes nothing.
                 match inner.append(owner, id, At::END, &[]) {
                     Err(StoreError::Held { holder: other, .. }) if other != holder => {
                         return inner.lease(owner, id, holder, ttl);
@@ -316,7 +316,7 @@ impl Store for Opened {
         locked(&self.cache).clear();
         let trashed_at = trashed_at.filter(|_| !self.has(Fault::ErasesTheRestored));
         if self.has(Fault::DeletesTheRowAlone) {
-            // An append of nothing tells whether the session is there and nobody holds it.
+            // An empty append shows whether the session exists and is not held.
             self.inner().append(owner, id, At::END, &[])?;
             return match locked(&self.shared.deleted).insert(id) {
                 true => Ok(()),
@@ -352,7 +352,7 @@ impl Opened {
     ) -> Result<Lease> {
         loop {
             match self.inner().lease(o, id, holder, ttl) {
-                // A rival may have been quicker to take it away; the next try tells.
+                // A rival may have taken it first; the next attempt shows.
                 Err(StoreError::Held { holder: other, .. }) => {
                     drop(self.inner().lease(o, id, &other, Duration::ZERO));
                 }

@@ -2,7 +2,8 @@
 
 use rethread_core::context::{Clip, Model, Policy};
 use rethread_core::entry::{
-    Boundary, Carried, Finished, LeftOut, Origin, Restored, RoundLimit, Started, Thinned, Thinning,
+    Boundary, CarriedMessage, Finished, LeftOut, Origin, Restored, RoundLimit, Started, Thinned,
+    Thinning,
 };
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
@@ -27,7 +28,7 @@ fn push_body(entries: &mut Vec<Entry>, body: Body) {
     let world = Fixed::default();
     let mut measure = measure(&body, |id| open_calls(entries.iter().map(|entry| &entry.body), id));
     let tally = entries.last().map_or_else(Tally::default, |entry| entry.tally);
-    // Every other result is appended by the holder of a lease, who decides what is shown of it.
+    // Every other result is appended under a lease, which decides what is shown of it.
     if let Some(message) = body.message().filter(|_| entries.len().is_multiple_of(2))
         && message.results().any(|result| result.text().contains('\n'))
     {
@@ -162,7 +163,7 @@ impl Dice {
     }
 
     fn restored(&mut self, entries: &mut Vec<Entry>) {
-        let carried = |message| Carried { reference: "0199abcd:7".into(), message };
+        let carried = |message| CarriedMessage { reference: "0199abcd:7".into(), message };
         let mut tail = Vec::new();
         if self.one_in(2) {
             tail.push(carried(Message::user(self.text())));
@@ -314,7 +315,7 @@ impl Dice {
         let Some(call) = (!calls.is_empty() && !self.one_in(8)).then(|| self.pick(&calls)) else {
             return Block::tool_result(self.pick(&["nobody", "call_1", ""]), self.text());
         };
-        // Of two calls with one id the first counts.
+        // Of two calls with the same id, the first counts.
         let first = calls.iter().find(|other| other.id == call.id).unwrap_or(&call);
         let mark = first
             .input

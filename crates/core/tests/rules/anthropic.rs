@@ -42,7 +42,7 @@ define_rules! {
     /// message" (anthropics/claude-code#6774); the exception is a prefill, see `ENDS_WITH_USER`.
     CONTENT_NOT_EMPTY = "content_not_empty";
 
-    /// A text block, or the string that stands for one, has something other than whitespace in it.
+    /// A text block, or the string in its place, contains something other than whitespace.
     /// Errors "text content blocks must be non-empty" (anthropics/claude-code#53473) and "text
     /// content blocks must contain non-whitespace text" (anthropics/claude-code#23440). It holds
     /// inside a tool result as well (experientiallabs/experiential#799).

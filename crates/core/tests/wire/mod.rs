@@ -1,5 +1,5 @@
-//! A context as the providers' wires carry it, written for these tests from the providers'
-//! documentation. What it says must be sayable: it changes nothing to make a request acceptable.
+//! A context as a request to the providers, written for these tests from the providers'
+//! documentation. It changes nothing to make a request acceptable.
 
 use rethread_core::context::Context;
 use rethread_core::{Block, BlockKind, Message, Role};
@@ -40,7 +40,7 @@ fn openai_message(message: &Message) -> Value {
             let mut results = message.results();
             let result = results.next().expect("a tool message carries a result");
             assert!(results.next().is_none(), "a tool message carries one result");
-            // Chat completions take no picture from a tool.
+            // Chat completions accept no images from a tool.
             let picture = |block: &Block| match &block.kind {
                 BlockKind::Image { .. } => Some("[image]".to_owned()),
                 _ => block.as_text().map(str::to_owned),

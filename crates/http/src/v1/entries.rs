@@ -207,7 +207,7 @@ pub(super) fn read_around(
 ) -> sessions::Result<Vec<Entry>> {
     match sessions.read(id, range.clone()) {
         Err(sessions::Error::Store(StoreError::Damaged { .. })) => {
-            sessions.entries(id, range).around_damage().collect()
+            sessions.entries(id, range).skip_damaged().collect()
         }
         read => read,
     }
@@ -240,8 +240,8 @@ pub(crate) struct MessageIn {
 
 /// Append messages
 ///
-/// The messages are on disk when this responds. With an `Idempotency-Key`, the request can safely be
-/// repeated: the first result is returned again.
+/// The messages are on disk when this responds. With an `Idempotency-Key`, the request can safely
+/// be repeated: the first result is returned again.
 #[utoipa::path(post, path = "/v1/sessions/{id}/entries", tag = "entries",
     params(("id" = uuid::Uuid, Path, description = "The session"),
         ("idempotency-key" = Option<String>, Header, description = "Makes the request safe to repeat; at most 100 visible characters")),
@@ -307,7 +307,7 @@ mod tests {
 
     use super::*;
 
-    /// A log whose messages have so many bytes each.
+    /// A log whose messages have this many bytes each.
     fn log(sizes: impl IntoIterator<Item = usize>) -> Vec<Entry> {
         let mut tally = Tally::default();
         let entries = sizes.into_iter().enumerate().map(|(index, bytes)| {
@@ -320,7 +320,8 @@ mod tests {
         entries.collect()
     }
 
-    /// What is read of a log from a place on: the places given, entries read, and times.
+    /// Reads a log from a position on. Returns the positions, the entries read, and the number of
+    /// reads.
     fn read(log: &[Entry], from: u64, most: usize) -> (Vec<u64>, u64, u64) {
         let (mut count, mut times) = (0, 0);
         let written = in_steps(from..log.len() as u64, most, most, |step| {

@@ -1,8 +1,10 @@
 //! Every verb, one path each. The JSON is the same as with `--json` on the command line.
 
+pub(crate) mod agents;
 pub(crate) mod context;
 pub(crate) mod entries;
 pub(crate) mod events;
+pub(crate) mod export;
 pub(crate) mod keys;
 pub(crate) mod lineage;
 pub(crate) mod search;

@@ -1,4 +1,4 @@
-//! Search, and the list of agents.
+//! Search.
 
 use std::collections::HashMap;
 
@@ -98,12 +98,4 @@ fn as_json(hit: &Hit, session: Option<&Session>) -> Value {
         "snippet": hit.snippet,
         "marks": hit.marks_in_chars(),
     })
-}
-
-/// List agents
-#[utoipa::path(get, path = "/v1/agents", tag = "search",
-    responses((status = 200, description = "The agents", body = shapes::Agents)))]
-pub(crate) async fn agents(caller: Caller) -> Response {
-    let all: Vec<_> = caller.state.host.agents().iter().collect();
-    json(&object!({ "agents": all }))
 }

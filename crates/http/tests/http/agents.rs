@@ -83,7 +83,7 @@ fn a_session_whose_agent_came_from_another_file_waits_until_someone_says_who_ans
     site.post("/chat", &ask).is_problem(409, "agent");
     assert_eq!(site.model.requests().len(), 0);
     assert_eq!(sessions.get(id).expect("read").tally.messages, 0, "nothing was stored");
-    // Reading asks nobody.
+    // Reading needs no consent.
     let path = format!("/v1/sessions/{id}");
     assert_eq!(site.get(&format!("{path}/context")).status, 200);
     assert_eq!(site.get(&format!("{path}/export")).status, 200);
@@ -137,7 +137,7 @@ fn an_imported_session_is_answered_without_tools_and_by_no_instructions_that_cam
     assert_eq!(systems(&id), 2, "theirs, and ours once");
     let fork = site.post(&format!("/v1/sessions/{id}/fork"), &json!({})).json();
     assert_eq!(turn(&site, &fork["session"]["id"]).status, 200);
-    assert_eq!(sent(&site).1, 0, "what goes on from it is no better known");
+    assert_eq!(sent(&site).1, 0, "neither is a session that continues it trusted");
 }
 
 fn id_of(site: &Site, body: &Value) -> String {
@@ -168,7 +168,7 @@ fn an_agent_named_with_a_question_answers_once() {
     assert_eq!(given[0], json!("Be brief.").to_string());
     assert!(given[1].contains(&prompt("plan")), "{given:?}");
     assert_eq!(given[2], given[0]);
-    // A reader in between sees the session's own instructions, too.
+    // A reader in between also sees the session's own instructions.
     let context = site.get(&format!("{path}/context")).json();
     assert_eq!(context["messages"][0]["content"], "Be brief.");
 }

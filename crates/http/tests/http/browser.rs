@@ -1,4 +1,4 @@
-//! Pages in a real browser: those that must not get in, one that may, and our own.
+//! Pages in a real browser: pages that must be refused, one that is allowed, and our own.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::site::{Setup, Site};
 /// How long a browser may take for a page. It starts slowly on a busy machine.
 const PAGE_MAX: Duration = Duration::from_secs(60);
 
-/// A browser with an empty profile that knows every name as this machine.
+/// A browser with an empty profile that resolves every name to this machine.
 struct Browser {
     process: Child,
     _profile: tempfile::TempDir,
@@ -109,7 +109,7 @@ fn listening(
     (address, thread)
 }
 
-/// A server of somebody else: it has one page, and hears what the page reports.
+/// A foreign server: it serves one page, and receives what the page reports.
 struct Elsewhere {
     address: SocketAddr,
     page: Arc<Mutex<String>>,
@@ -207,13 +207,14 @@ fn a_page_whose_name_comes_to_point_here_gets_nothing() {
     let site = Site::new([]);
     assert_eq!(rebound(&site, &elsewhere), "read: 403, ask: 403, follow: 403");
     nothing_is_stored(&site);
-    // It is the name that keeps it out: where that is one of ours, the same page gets in.
+    // It is refused because of its name: with an allowed name, the same page has access.
     let rules = Rules { allow_hosts: vec!["evil.example".into()], ..Rules::default() };
     let open = Site::of(Setup { rules, ..Setup::default() }, []);
     assert_eq!(rebound(&open, &elsewhere), "read: 200, ask: 200, follow: 200");
 }
 
-/// A page on another site that tries a form, a request that needs no permission, and one that does.
+/// A page on another site that tries a form, a request without a preflight, and one with a
+/// preflight.
 fn cross_site(site: &Site, elsewhere: &Elsewhere, name: &str) -> String {
     let chat = format!("http://{}/chat", site.address());
     elsewhere.show(&format!(
@@ -247,11 +248,11 @@ fn a_form_and_a_script_of_another_site_store_nothing_and_a_page_that_is_let_in_i
     let rules = Rules { allow_origins: vec![origin], ..Rules::default() };
     let site = Site::of(Setup { rules, ..Setup::default() }, [Answer::text("hello, page")]);
     let before = refused(&site);
-    // What needs no permission is sent, and refused by the server; the rest is not even sent.
+    // Requests without a preflight are sent, and refused by the server; the rest is not even sent.
     assert_eq!(cross_site(&site, &elsewhere, "evil.example"), "plain: sent, json: failed");
     assert_eq!(refused(&site) - before, 3, "the form, the plain request and the preflight came");
     nothing_is_stored(&site);
-    // The page that is let in may ask, and only as JSON: the form and the plain request are
+    // The allowed page may send requests, and only as JSON: the form and the plain request are
     // refused there too.
     let told = cross_site(&site, &elsewhere, "notes.example");
     assert_eq!(told, "plain: sent, json: 200 hello, page");
@@ -266,7 +267,7 @@ fn the_page_of_the_document_loads_what_it_needs_from_here_and_nothing_from_elsew
     let server = site.address();
     let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let notes = seen.clone();
-    // Everything the browser asks of anybody goes through here, this machine included.
+    // All requests of the browser go through this proxy, including those to this machine.
     let (proxy, _) = listening(move |mut stream| {
         let Some(request) = head(&mut stream) else { return };
         let target = request.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -297,7 +298,7 @@ fn the_page_of_the_document_loads_what_it_needs_from_here_and_nothing_from_elsew
     let elsewhere: Vec<String> = seen.lock().expect("not poisoned").iter().cloned().collect();
     let foreign = |url: &&String| {
         let own = url.starts_with(&format!("http://{server}/"));
-        // The browser asks its maker about itself; that is not the page's doing.
+        // The browser contacts its vendor; that does not come from the page.
         !own && !url.contains("google")
     };
     let elsewhere: Vec<&String> = elsewhere.iter().filter(foreign).collect();

@@ -17,7 +17,7 @@ fn types(events: &[Event]) -> Vec<String> {
     events.iter().map(|event| event.json()["type"].as_str().expect("a type").to_owned()).collect()
 }
 
-/// What the model was sent last: the texts of its messages.
+/// The texts of the messages that the model was sent last.
 fn sent(site: &Site) -> Vec<(String, String)> {
     let asked = site.model.requests();
     let body = &asked.last().expect("a request").body;
@@ -211,11 +211,11 @@ fn requests_for_one_file_are_answered_in_the_order_they_came() {
         let last = messages.last().expect("a message")["content"].to_string();
         Answer::text(format!("to {last} after {}", messages.len()))
     });
-    // A stream's head is sent when its turn has its place, so each comes after the one before.
+    // The head of a stream is sent when its turn is queued, so they arrive in order.
     let streams: Vec<_> = (0..8)
         .map(|n| site.stream("/chat/stream", &ask(&format!("question {n}"), Some("a.md"))))
         .collect();
-    // The first has the slow answer before anybody else asks the model.
+    // The first one gets the slow answer before the others ask the model.
     site.model.wait_for_requests(1);
     // Another file does not wait for this one.
     let other = site.post("/chat", &ask("hello", Some("b.md"))).json();
@@ -306,7 +306,7 @@ fn a_server_that_stops_lets_a_turn_finish_or_stops_it_and_keeps_what_was_said() 
     let id = site.post("/v1/sessions", &json!({"key": "k"})).json()["session"]["id"].clone();
     let path = format!("/v1/sessions/{}/turns/stream", id.as_str().expect("an id"));
     let mut events = site.stream(&path, &json!({"content": "hello"}));
-    // Two pieces have come, and the model waits.
+    // Two pieces have arrived, and the model waits.
     assert_eq!(types(&events.by_ref().take(2).collect::<Vec<_>>()), ["text", "text"]);
     site.stop();
     let rest: Vec<Event> = events.collect();

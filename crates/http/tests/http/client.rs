@@ -9,14 +9,14 @@ use serde_json::Value;
 /// How long a test waits for anything. One that waits longer has failed.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// An answer, with its head read and its body still to come.
+/// A response whose head was read and whose body was not.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Body,
 }
 
-/// A whole answer.
+/// A whole response.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Whole {
     pub(crate) status: u16,
@@ -35,7 +35,7 @@ enum Left {
     Ended,
 }
 
-/// Sends a request as it is and reads the head of the answer.
+/// Sends a request as it is and reads the head of the response.
 pub(crate) fn send(address: SocketAddr, head: &str, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(WAIT_MAX)).expect("a timeout");
@@ -45,7 +45,7 @@ pub(crate) fn send(address: SocketAddr, head: &str, body: &[u8]) -> Answer {
     answer(stream)
 }
 
-/// Reads the head of an answer.
+/// Reads the head of a response.
 pub(crate) fn answer(stream: TcpStream) -> Answer {
     let mut reader = BufReader::new(stream);
     let first = line(&mut reader);
@@ -106,7 +106,7 @@ impl Read for Body {
 }
 
 impl Answer {
-    /// The whole answer.
+    /// The whole response.
     pub(crate) fn whole(mut self) -> Whole {
         let mut body = String::new();
         self.body.read_to_string(&mut body).expect("a body of text");

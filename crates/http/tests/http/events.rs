@@ -1,4 +1,4 @@
-//! The live tail: every entry once, in order, wherever a client comes back.
+//! The live tail: every entry once, in order, wherever a client reconnects.
 
 use rethread_core::Message;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn a_client_that_was_cut_off_before_anything_happened_misses_nothing() {
     let mut again = follow(&site, &id, first.id.as_deref(), None);
     again.next().expect("where it begins");
     assert_eq!(again.next().expect("an event").json()["content"], "while nobody listened");
-    // Before the first entry is a place, too.
+    // The position before the first entry is valid, too.
     let mut all = follow(&site, &id, Some("-1"), None);
     assert_eq!(all.next().expect("where it begins").id.as_deref(), Some("-1"));
     assert_eq!(seq(&all.next().expect("an event")), 0);

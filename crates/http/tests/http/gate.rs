@@ -1,4 +1,4 @@
-//! Who is let in, and how much they may use.
+//! Who has access, and how much they may use.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -98,7 +98,7 @@ fn beyond_the_loopback_everybody_needs_a_token() {
 }
 
 #[test]
-fn a_token_says_whose_sessions_are_meant_and_a_revoked_one_nothing() {
+fn a_token_identifies_an_owner_and_a_revoked_one_nobody() {
     let rules = Rules { require_token: true, ..Rules::default() };
     let site = Site::of(Setup { rules, ..Setup::default() }, []);
     let none = site.get("/v1/sessions");
@@ -116,7 +116,7 @@ fn a_token_says_whose_sessions_are_meant_and_a_revoked_one_nothing() {
     assert_eq!((page("ada"), page("local")), (1, 0));
     let tokens = AccessTokens::new(site.store(), Arc::new(System));
     tokens.revoke(&rethread_core::Name::new("laptop").expect("valid")).expect("revoked");
-    // A server may take a revoked token for as long as it remembers tokens, and no longer.
+    // A server may accept a revoked token as long as it caches tokens, and no longer.
     let deadline = std::time::Instant::now() + 5 * rethread_http::limits::TOKEN_FRESH;
     while with(&bearer).status == 200 {
         assert!(std::time::Instant::now() < deadline, "still let in");
@@ -134,10 +134,10 @@ fn on_the_loopback_a_wrong_token_is_refused_rather_than_taken_for_nobody() {
 #[test]
 fn a_large_body_is_refused_before_it_is_sent() {
     let site = Site::new([]);
-    // Only the head is sent: the answer cannot depend on the body.
+    // Only the head is sent: the response cannot depend on the body.
     let headers = [JSON, ("content-length", "1073741824")];
     site.request("POST", "/chat", &headers, b"").is_problem(413, "too-large");
-    // Where the length is not said, reading stops at the limit.
+    // If the length is not given, reading stops at the limit.
     let mut chunked = b"1200000\r\n".to_vec();
     chunked.extend(vec![b' '; 0x120_0000]);
     let headers = [JSON, ("transfer-encoding", "chunked")];
@@ -187,7 +187,7 @@ fn turns_of_everybody_are_bounded_and_one_that_ends_makes_room() {
     for events in running {
         assert_eq!(events.count(), 2);
     }
-    // A stream ends a moment before its turn has given its place back.
+    // A stream ends a moment before its turn releases its slot.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while site.post("/chat", &ask("c.md")).status != 200 {
         assert!(std::time::Instant::now() < deadline, "there is still no room");
@@ -212,13 +212,13 @@ fn an_owner_has_a_share_of_the_turns_and_leaves_the_rest_to_others() {
     let refused = open(&ada, "/chat", "c.md").whole();
     refused.is_problem(429, "turns");
     assert!(refused.header("retry-after").is_some());
-    assert_eq!(open(&bob, "/chat", "c.md").whole().status, 200, "others go on");
+    assert_eq!(open(&bob, "/chat", "c.md").whole().status, 200, "others are still served");
     site.model.release();
     site.model.release();
     for events in running {
         assert_eq!(events.count(), 2);
     }
-    // A stream ends a moment before its turn has given its place back.
+    // A stream ends a moment before its turn releases its slot.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while open(&ada, "/chat", "c.md").whole().status != 200 {
         assert!(std::time::Instant::now() < deadline, "there is still no room");
@@ -247,7 +247,7 @@ fn the_document_and_its_page_are_for_everybody_who_may_come_to_the_server_at_all
     assert_eq!(answers.last(), Some(&429), "{answers:?}");
 }
 
-/// Sends bytes as they are, on a connection of their own, and reads until the end.
+/// Sends bytes as they are, on a new connection, and reads until the end.
 fn raw(site: &Site, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(site.address()).expect("it listens");
     stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a timeout");
@@ -278,7 +278,7 @@ fn a_malformed_or_ambiguous_request_is_refused_and_nothing_of_it_is_stored() {
         ("two lengths", post("content-length: 3\r\ncontent-length: 300", &inner)),
         ("a length and chunks", post(&format!("content-length: 3\r\n{bare}"), "not chunks")),
         ("a length with a sign", post("content-length: +5", &inner)),
-        ("a length that is no number", post("content-length: 5, 6", &inner)),
+        ("a length that is not a number", post("content-length: 5, 6", &inner)),
         ("an unknown coding", post("transfer-encoding: gzip", &inner)),
         ("chunked is not last", post("transfer-encoding: chunked, identity", &inner)),
         ("a chunk without a size", post(bare, "zz\r\n{}\r\n0\r\n\r\n")),
@@ -359,7 +359,7 @@ fn one_connection_too_many_is_turned_away() {
             let mut stream = TcpStream::connect(site.address()).expect("it listens");
             let head = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", site.address());
             stream.write_all(head.as_bytes()).expect("sent");
-            // The answer says that the connection was taken.
+            // The response shows that the connection was accepted.
             assert_eq!(client::answer(stream.try_clone().expect("a copy")).status, 200);
             stream
         })
@@ -422,7 +422,7 @@ fn a_connection_whose_request_was_refused_by_its_head_lives_on_or_says_that_it_d
         )
     };
     let answer = |stream: &TcpStream| client::answer(stream.try_clone().expect("a copy")).whole();
-    // The answer is there before the body is sent; then both it and the next request are.
+    // The response arrives before the body is sent; then the body and the next request are sent.
     stream.write_all(head("text/plain", CHAT.len()).as_bytes()).expect("sent");
     let refused = answer(&stream);
     refused.is_problem(415, "content-type");
@@ -431,13 +431,13 @@ fn a_connection_whose_request_was_refused_by_its_head_lives_on_or_says_that_it_d
     stream.write_all(head("application/json", CHAT.len()).as_bytes()).expect("still");
     stream.write_all(CHAT).expect("still");
     assert_eq!(answer(&stream).status, 200);
-    // A body that is too large to be thrown away: the answer says that nothing comes after it.
+    // A body that is too large to be discarded: the response closes the connection.
     let large = vec![b' '; 1 << 20];
     stream.write_all(head("text/plain", large.len()).as_bytes()).expect("sent");
     let refused = answer(&stream);
     refused.is_problem(415, "content-type");
     assert_eq!(refused.header("connection"), Some("close"));
-    // Control: one that was read to its end says nothing of the kind.
+    // Control: after a body that was read completely, the connection stays open.
     let mut other = TcpStream::connect(address).expect("it listens");
     other.write_all(head("application/json", 2).as_bytes()).expect("sent");
     other.write_all(b"[]").expect("sent");
@@ -471,7 +471,7 @@ fn a_revoked_token_ends_what_it_had_open_within_a_second_and_others_continue() {
     let (hers, mut others) = (tail(&gone), tail(&stays));
     let turn = ask(&gone, "/chat/stream", "a.md").events();
     site.model.wait_for_requests(1);
-    // Waits for its answer, which is not to come any more.
+    // Waits for its response, which must not come any more.
     let waits = std::thread::scope(|scope| {
         let waits = scope.spawn(|| ask(&gone, "/chat", "b.md").whole());
         site.model.wait_for_requests(2);
@@ -481,7 +481,7 @@ fn a_revoked_token_ends_what_it_had_open_within_a_second_and_others_continue() {
         assert_eq!(turn.count(), 0, "nothing of the turn came");
         assert_eq!(hers.count(), 1, "where it begins, and no more");
         let waits = waits.join().expect("it was answered");
-        // Twice what is promised, because the machine may be busy.
+        // Twice the documented time, because the machine may be busy.
         let most = 2 * rethread_http::limits::TOKEN_FRESH;
         assert!(revoked.elapsed() < most, "{:?}", revoked.elapsed());
         waits

@@ -1,4 +1,4 @@
-//! The document, the page, and what keeps the house.
+//! The OpenAPI document, its page, and the operational endpoints.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -39,8 +39,8 @@ fn the_document_is_served_and_every_reference_in_it_leads_somewhere() {
     for operations in document["paths"].as_object().expect("paths").values() {
         for operation in operations.as_object().expect("operations").values() {
             let id = operation["operationId"].as_str().expect("an id").to_owned();
-            assert!(operation["summary"].as_str().is_some(), "{id} says nothing");
-            assert!(ids.insert(id.clone()), "{id} is there twice");
+            assert!(operation["summary"].as_str().is_some(), "{id} has no description");
+            assert!(ids.insert(id.clone()), "{id} is not unique");
         }
     }
 }
@@ -126,7 +126,7 @@ fn health_readiness_and_metrics_say_what_is_so() {
     assert_eq!(site.get("/readyz").json(), json!({"status": "ready"}));
     let ask = json!({"message": "hello", "session_id": null, "active_file": null});
     site.post("/chat", &ask);
-    // A connection that is closed is still counted for a moment.
+    // A closed connection is still counted for a moment.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let mut metrics = site.get("/metrics");
     while !metrics.body.contains("\nrethread_connections 1\n") {

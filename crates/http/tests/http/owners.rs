@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::Whole;
 use crate::site::{JSON, Setup, Site};
 
-/// A body that would be good if the session were there.
+/// A body that would be valid if the session existed.
 fn body(method: &str, path: &str, session: &str) -> Option<Value> {
     match (method, path) {
         ("post", "/v1/sessions/{id}/entries") => {
@@ -47,8 +47,8 @@ fn on_every_route_another_owners_session_is_one_that_never_existed() {
     let site = Site::of(Setup { rules, ..Setup::default() }, []);
     let (ada, bob) = (site.token("a", "ada"), site.token("b", "bob"));
     let (ada, bob) = (format!("Bearer {ada}"), format!("Bearer {bob}"));
-    // Ada has a session with something in it, and two keys. Bob asks about the file of the first
-    // one, and gets a session of his own.
+    // Ada has a session with messages and two keys. Bob asks about the file of the first
+    // one, and gets his own session.
     let sessions = site.sessions("ada");
     let key = Key::new("file:secret.md").expect("valid");
     let other = Key::new("file:hers.md").expect("valid");
@@ -85,7 +85,7 @@ fn on_every_route_another_owners_session_is_one_that_never_existed() {
                 assert!(!open.body.contains("dawn"), "{method} {path}: {open:?}");
                 assert!(open.status < 500, "{method} {path}: {open:?}");
             }
-            // Without a token nothing is to be had at all.
+            // Without a token there is no access at all.
             let target = path.replace("{id}", &hers).replace("{key}", "k");
             let nobody = site.request(&method.to_uppercase(), &target, &[], b"");
             match document["paths"][path][method]["security"] == json!([]) {
@@ -98,7 +98,7 @@ fn on_every_route_another_owners_session_is_one_that_never_existed() {
     assert!(tried > 30, "the document has {tried} operations");
     let after = sessions.get(thread.session().id()).expect("read");
     assert_eq!(before, after, "nothing of it changed");
-    // And she still gets in herself.
+    // And she still has access herself.
     let mine = send(&site, &ada, "get", &format!("/v1/sessions/{hers}"), None);
     assert_eq!(mine.status, 200, "{mine:?}");
 }

@@ -21,7 +21,7 @@ pub(crate) struct Setup {
     pub(crate) rules: Rules,
     pub(crate) limits: Limits,
     pub(crate) address: &'static str,
-    /// Threads for blocking work, where they are to be few.
+    /// The number of threads for blocking work, if it is limited.
     pub(crate) threads: Option<usize>,
 }
 
@@ -212,7 +212,7 @@ impl Drop for Site {
     }
 }
 
-/// A process that can be killed, and what it calls itself where it holds a session.
+/// A process that can be killed, and the name of the holder it would use.
 pub(crate) fn another_process() -> (std::process::Child, String) {
     let child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");

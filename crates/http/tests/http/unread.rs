@@ -1,5 +1,5 @@
-//! Clients that do not read, or do not send what they announced: they keep little, not for long,
-//! and nobody else from being served.
+//! Clients that do not read, or do not send what they announced: they use little memory, are
+//! disconnected, and do not block others.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::client;
 use crate::site::{JSON, Setup, Site};
 
-/// A session with so many messages of 64 KiB.
+/// A session with this many messages of 64 KiB.
 fn long_session(site: &Site, owner: &str, messages: usize) -> SessionId {
     let sessions = site.sessions(owner);
     let id = sessions.create(&Default::default(), None).expect("created").id();
@@ -30,7 +30,7 @@ fn unread(site: &Site, path: &str, bearer: Option<&str>) -> TcpStream {
     stream
 }
 
-/// A number of the metrics.
+/// The value of a metric.
 fn metric(site: &Site, name: &str) -> u64 {
     let page = site.get("/metrics").body;
     let line = page.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
@@ -84,12 +84,12 @@ fn a_client_that_takes_nothing_is_cut_off_and_one_that_reads_slowly_is_not() {
     wait_until("it is cut off", || metric(&site, "rethread_open_streams") == 0);
     assert_eq!(metric(&site, "rethread_bytes_in_flight"), 0);
     assert_eq!(metric(&control, "rethread_open_streams"), 1, "this one has half a minute");
-    // Each pause is shorter than what is allowed, all of them together are much longer.
+    // Each pause is shorter than the timeout; all of them together are much longer.
     let path = format!("/v1/sessions/{}/export", long_session(&site, "local", 64));
     let whole = site.get(&path).body;
     let mut slow = client::answer(unread(&site, &path, None)).body;
     let (began, mut read) = (Instant::now(), Vec::new());
-    while slow.by_ref().take(512 << 10).read_to_end(&mut read).expect("it goes on") > 0 {
+    while slow.by_ref().take(512 << 10).read_to_end(&mut read).expect("it is still sent") > 0 {
         std::thread::sleep(send_time / 4);
     }
     assert!(began.elapsed() > 2 * send_time, "{:?}", began.elapsed());
@@ -155,14 +155,14 @@ fn bodies_in_memory_are_bounded_by_their_bytes_for_each_owner_and_in_all() {
     let his: Vec<TcpStream> = (0..2).map(|_| stalled(&bob)).collect();
     wait_until("five are", || taken() == 20 << 20);
     client::send(site.address(), &head(&bob), b"").whole().is_problem(503, "busy");
-    // Requests that need no room are served for everyone.
+    // Requests that need no memory are still served for everyone.
     assert_eq!(site.request("GET", "/healthz", &[("authorization", &ada)], b"").status, 200);
     drop((hers, his));
     wait_until("all are gone", || taken() == 0);
     let chat = json!({"message": "hello", "active_file": null}).to_string();
     let headers = [JSON, ("authorization", ada.as_str())];
     assert_eq!(site.request("POST", "/chat", &headers, chat.as_bytes()).status, 200);
-    // A body whose length is not said takes its room as it comes.
+    // For a body of unknown length, memory is reserved as it arrives.
     let mut chunked = format!("{:x}\r\n", 13 << 20).into_bytes();
     chunked.extend(vec![b' '; 13 << 20]);
     let headers = [JSON, ("authorization", &ada), ("transfer-encoding", "chunked")];
@@ -199,7 +199,7 @@ fn a_client_that_sends_little_is_not_refused_for_responses_being_read() {
     let site = Site::of(Setup { limits, ..Setup::default() }, []);
     let id = long_session(&site, "local", 120);
     let path = format!("/v1/sessions/{id}/entries");
-    // An answer that is all there and waits to be read: there is no room to read another.
+    // A complete response that waits to be read: there is no memory left to read another body.
     let context = format!("/v1/sessions/{id}/context?window=100000000");
     let open = unread(&site, &context, None);
     wait_until("it is on its way", || {

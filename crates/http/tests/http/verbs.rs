@@ -166,7 +166,7 @@ fn a_turn_is_run_followed_and_stopped() {
         .map(|event| event.json()["text"].as_str().expect("text").to_owned())
         .collect();
     assert_eq!(pieces, "one two ");
-    // Someone is in a turn: a conflict names the holder.
+    // While a turn is running, the conflict names the holder.
     let held = append(&site, &id, None, &json!({"messages": [user("x")]}));
     held.is_problem(409, "held");
     assert!(held.json()["holder"].as_str().is_some_and(|holder| !holder.is_empty()));
@@ -307,11 +307,11 @@ fn a_turn_of_another_program_is_not_stopped_from_here_and_the_answer_names_it() 
     refused.is_problem(409, "elsewhere");
     assert_eq!(refused.json()["holder"], "telegram:7");
     assert!(refused.json()["until"].as_str().is_some_and(|until| until.ends_with('Z')));
-    // It holds what it held.
+    // Its content is unchanged.
     thread.append(Message::user("still mine")).expect("appended");
     thread.release("telegram:7").expect("released");
     assert_eq!(site.post(&stop, &json!({})).json(), json!({"stopped": false}));
-    // What is left of a process that died is nobody's.
+    // The lease of a dead process is ignored.
     let (mut child, holder) = another_process();
     thread.hold(&holder, std::time::Duration::from_secs(60)).expect("held");
     site.post(&stop, &json!({})).is_problem(409, "elsewhere");
@@ -337,7 +337,7 @@ fn a_client_that_waits_stops_its_own_turn_and_never_somebody_elses() {
     let name = waits.headers.iter().find(|(name, _)| name == "x-request-id");
     let name = name.expect("every answer has one").1.clone();
     let other = open(&json!({"content": "c", "turn": "theirs"}).to_string()).events();
-    // Without a name any of the three may be meant.
+    // Without a name, it could be any of the three.
     stop(&json!({})).is_problem(409, "which-turn");
     assert_eq!(stop(&json!({"turn": "nobody's"})).json(), json!({"stopped": false}));
     assert_eq!(stop(&json!({"turn": name})).json(), json!({"stopped": true}));
@@ -378,7 +378,7 @@ fn no_answer_holds_characters_that_drive_a_terminal_or_cannot_be_seen() {
         assert!(!answer.body.contains(hidden), "{answer:?}");
         assert!(answer.body.contains("\\u009b2J\\u007fb\\u202ec\\udb40\\udc41"), "{answer:?}");
     }
-    // It is the same text to a program.
+    // For a program, it is the same text.
     assert_eq!(answers[2].json()["entries"][1]["content"], hostile);
     assert_eq!(answers[5].json()["response"], hostile);
 }

@@ -1,4 +1,4 @@
-//! What must hold for every output, written down apart from what makes it, so that the two can
+//! What must hold for every output, written independently of the renderer, so that the two can
 //! disagree. The fuzz targets use this file as well.
 #![allow(dead_code, reason = "not every test looks at both outputs")]
 
@@ -45,8 +45,8 @@ const TAGS: [(&str, &[&str]); 30] = [
 /// Tags without an end.
 const VOID: [&str; 3] = ["br", "hr", "input"];
 
-/// Fails unless this can be printed on a terminal of so many columns without doing anything to it.
-/// Returns what a person sees.
+/// Fails unless this can be printed on a terminal of this many columns without controlling it.
+/// Returns the visible text.
 pub(crate) fn terminal(out: &str, columns: usize) -> String {
     assert!(out.is_empty() || out.ends_with('\n'), "the last line has no end");
     let mut seen = String::new();
@@ -91,12 +91,12 @@ fn line_seen(line: &str) -> String {
             rest = &rest[c.len_utf8()..];
         }
     }
-    assert!(!styled && !linked, "something goes on after {line:?}");
+    assert!(!styled && !linked, "a sequence is still open after {line:?}");
     seen
 }
 
-/// Fails unless this can be put into a page: known tags, properly nested, and nothing that runs, loads
-/// or hides.
+/// Fails unless this can be put into a page: known tags, properly nested, and nothing that runs,
+/// loads or hides.
 pub(crate) fn html(out: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = out;

@@ -1,4 +1,4 @@
-//! Random Markdown that comes back with its seed.
+//! Random Markdown that is reproducible from its seed.
 
 /// A stream of numbers that is the same for the same seed (xorshift).
 pub(crate) struct Random(u64);
@@ -15,7 +15,7 @@ impl Random {
         (self.0 >> 16) as usize % end
     }
 
-    /// Pieces that mean something in Markdown, put together at random. No definitions of links: a
+    /// Random combinations of Markdown syntax. No link definitions: a
     /// stream does not look back for them.
     pub(crate) fn markdown(&mut self) -> String {
         const PIECES: [&str; 60] = [

@@ -76,14 +76,14 @@ impl PostgresStore {
     /// [`StoreError::Unreachable`], [`StoreError::NotAStore`] if tables with these names belong to
     /// another program, and [`StoreError::Newer`] if a newer version created them.
     pub fn open(url: &str) -> std::result::Result<PostgresStore, ConnectError> {
-        PostgresStore::open_telling(url, None)
+        PostgresStore::open_with_progress(url, None)
     }
 
-    pub(crate) fn open_telling(
+    pub(crate) fn open_with_progress(
         url: &str,
-        tell: Option<&ProgressSink>,
+        progress: Option<&ProgressSink>,
     ) -> std::result::Result<PostgresStore, ConnectError> {
-        PostgresStore::with_clock(url, None, tell)
+        PostgresStore::with_clock(url, None, progress)
     }
 
     /// The same, with another clock for leases than the server's.
@@ -98,7 +98,7 @@ impl PostgresStore {
     fn with_clock(
         url: &str,
         clock: Option<Arc<dyn World>>,
-        tell: Option<&ProgressSink>,
+        progress: Option<&ProgressSink>,
     ) -> std::result::Result<PostgresStore, ConnectError> {
         let place = Address::new(url).map_err(|source| StoreError::Backend {
             store: "postgres",
@@ -108,7 +108,7 @@ impl PostgresStore {
         let place = place.map_err(|BadOption(option)| ConnectError::Option { option })?;
         let pool = Pool::new(place)?;
         let db = Db { pool, ends: Ends::default(), touched: Touched::default(), clock };
-        db.set_up(tell)?;
+        db.set_up(progress)?;
         Ok(PostgresStore { queue: Queue::default(), db: Arc::new(db) })
     }
 

@@ -71,7 +71,7 @@ CREATE TABLE rethread_fresh (
     PRIMARY KEY (owner, session)
 );
 
--- Sessions with entries behind `indexed`, which search has not seen.
+-- Sessions with entries after `indexed`, which are not in the search index yet.
 CREATE TABLE rethread_unsearched (
     owner   text NOT NULL,
     session uuid NOT NULL,

@@ -166,8 +166,10 @@ async fn some_places(
         Some(speaker) => vec![number_of(speaker)],
         None => Speaker::ALL.map(number_of).into(),
     };
-    let (converses, at, session, seq) = match after {
-        Some(rank) => (rank.converses, rank.at.as_millisecond(), rank.session.0, number(rank.seq)),
+    let (is_conversation, at, session, seq) = match after {
+        Some(rank) => {
+            (rank.is_conversation, rank.at.as_millisecond(), rank.session.0, number(rank.seq))
+        }
         None => (true, i64::MAX, Uuid::max(), i64::MAX),
     };
     let answer = link
@@ -178,7 +180,7 @@ async fn some_places(
                 &terms.join(" & "),
                 &since,
                 &speakers,
-                &converses,
+                &is_conversation,
                 &at,
                 &session,
                 &seq,
@@ -192,7 +194,7 @@ async fn some_places(
             session: SessionId(row.try_get(0)?),
             seq: u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or_default(),
             at: Timestamp::from_millisecond(row.try_get(2)?).unwrap_or(Timestamp::UNIX_EPOCH),
-            converses: row.try_get(3)?,
+            is_conversation: row.try_get(3)?,
         });
     }
     Ok(places)

@@ -1,4 +1,4 @@
--- The terms of entries. This is PostgreSQL's own part: everything in it can be made anew.
+-- The terms of entries. This part is specific to PostgreSQL: everything in it can be rebuilt.
 
 CREATE TABLE rethread_search (
     owner   text     NOT NULL,

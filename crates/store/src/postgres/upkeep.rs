@@ -108,7 +108,7 @@ impl Db {
             if repair {
                 self.set_usage(owner, id, &spent.models)?;
             }
-            audit.note(None, "what models were charged was wrong".into(), repairable(repair));
+            audit.note(None, "the usage totals were wrong".into(), repairable(repair));
         }
         let kept = self.kept_blobs(sql::SAYS, owner, id)?;
         let read = |blob| self.kept_blob(sql::SAYS, owner, id, blob);
@@ -131,7 +131,9 @@ impl Db {
         }
         match self.check_header(owner, id, &first_message, last_at, repair) {
             Ok(true) => {}
-            Ok(false) => audit.note(None, "the list showed it wrongly".into(), repairable(repair)),
+            Ok(false) => {
+                audit.note(None, "its entry in the list was wrong".into(), repairable(repair))
+            }
             Err(StoreError::Damaged { what, .. }) => audit.note(None, what, FindingState::Damaged),
             Err(error) => return Err(error),
         }

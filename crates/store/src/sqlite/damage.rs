@@ -54,7 +54,7 @@ fn trees(path: &Path) -> BTreeMap<String, usize> {
 
 fn doctor(path: &Path, repair: bool) -> (usize, Vec<Finding>) {
     let (_store, sessions) = open(path);
-    sessions.doctor(repair, |_, _| {}).expect("it goes on")
+    sessions.doctor(repair, |_, _| {}).expect("it succeeds")
 }
 
 fn states(findings: &[Finding], state: FindingState) -> usize {

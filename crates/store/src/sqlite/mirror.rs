@@ -36,7 +36,6 @@ pub(crate) struct Shown {
     pub(crate) entries: u64,
     /// The fingerprint of the header it was written from; empty if the file must be rewritten.
     pub(crate) made_of: String,
-    /// Its `metadata`.
     pub(crate) metadata: String,
     /// If another program wrote a summary: the position of our latest one at that time.
     pub(crate) summary: Option<u64>,

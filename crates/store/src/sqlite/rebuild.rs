@@ -83,7 +83,7 @@ impl Db {
             if repair {
                 self.remake(&["usage"])?;
             }
-            note("what models were charged was lost".to_owned(), repairable(repair));
+            note("the usage totals were lost".to_owned(), repairable(repair));
         }
         for (table, indexes) in TABLES {
             let whole = self.can_be_read(&format!("{table} NOT INDEXED"))?;

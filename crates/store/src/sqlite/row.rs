@@ -94,7 +94,7 @@ fn entry_id(value: Value) -> Result<EntryId, String> {
             uuid::Uuid::from_slice(&bytes).map(EntryId::from).map_err(|e| e.to_string())
         }
         Value::Text(text) => EntryId::new(text).map_err(|e| e.to_string()),
-        _ => Err("its id makes no sense".into()),
+        _ => Err("its id is not valid".into()),
     }
 }
 

@@ -50,7 +50,7 @@ CREATE TABLE entries (
 ) STRICT;
 
 CREATE UNIQUE INDEX entries_seq ON entries (session, seq);
--- The id first: ids made from the time all fall on the same few pages, whoever writes.
+-- The id first: ids made from the time all fall on the same few pages, regardless of the writer.
 CREATE UNIQUE INDEX entries_id ON entries (id, session);
 
 CREATE TABLE keys (
@@ -93,8 +93,8 @@ CREATE TABLE progress (
 
 INSERT INTO progress VALUES ('folded', 0), ('searched', 0);
 
--- The terms are made by rethread-core, which also tells where they follow one another. So the index
--- splits at spaces and keeps no places in a text, which would double its size.
+-- The terms are made by rethread-core, which also marks adjacent terms. So the index splits at
+-- spaces and stores no positions, which would double its size.
 CREATE VIRTUAL TABLE search USING fts5 (
     terms, content = '', detail = none, tokenize = "ascii"
 );

@@ -222,7 +222,7 @@ impl Db {
         );
         let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), WHAT)?;
         let since = query.scope.since.map_or(i64::MIN, Timestamp::as_millisecond);
-        for (converses, speakers) in speakers(query) {
+        for (is_conversation, speakers) in speakers(query) {
             let matching = format!("\"{}\" AND {}", term_of_owner(owner.as_str()), matching(query));
             let matching = match speakers.is_empty() {
                 true => continue,
@@ -235,7 +235,7 @@ impl Db {
             for row in rows.or_store_error(self.place(), WHAT)? {
                 let (at, session, seq) = row.or_store_error(self.place(), WHAT)?;
                 let at = Timestamp::from_millisecond(at).unwrap_or(Timestamp::UNIX_EPOCH);
-                found.push(Rank { converses, at, session, seq: seq.unsigned_abs() });
+                found.push(Rank { is_conversation, at, session, seq: seq.unsigned_abs() });
             }
         }
         Ok(())
@@ -301,10 +301,11 @@ pub(crate) fn matching(query: &Query) -> String {
 /// The requested speakers: those that rank first come first.
 fn speakers(query: &Query) -> [(bool, Vec<String>); 2] {
     let wanted = |speaker: &Speaker| query.scope.from.is_none_or(|from| from == *speaker);
-    [true, false].map(|converses| {
-        let some = Speaker::ALL.into_iter().filter(|speaker| speaker.converses() == converses);
+    [true, false].map(|is_conversation| {
+        let some =
+            Speaker::ALL.into_iter().filter(|speaker| speaker.is_conversation() == is_conversation);
         let terms = some.filter(wanted).map(|speaker| format!("\"{}\"", term_of_speaker(speaker)));
-        (converses, terms.collect())
+        (is_conversation, terms.collect())
     })
 }
 

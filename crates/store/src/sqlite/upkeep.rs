@@ -127,7 +127,7 @@ impl Db {
         let known = self.read(|snapshot| self.everything(snapshot));
         let known = unless_damaged(known)?.map_or(all, |known| known.len() as i64);
         if all > known {
-            let what = format!("{} sessions have an owner that cannot be", all - known);
+            let what = format!("{} sessions have an invalid owner", all - known);
             let state = FindingState::Damaged;
             findings.push(Finding { session: None, seq: None, what, state });
         }
@@ -301,7 +301,7 @@ impl Db {
                 let right = Spent { anew: true, ..spent };
                 self.write(WHAT, |tx| super::append::spend(self.place(), tx, n, &right))?;
             }
-            audit.note(None, "what models were charged was wrong".into(), repairable(repair));
+            audit.note(None, "the usage totals were wrong".into(), repairable(repair));
         }
         let n = self.read(|snapshot| self.any_place_of(snapshot, owner, id))?.n;
         let kept = self.read(|snapshot| self.kept_blobs(snapshot, n))?;
@@ -399,7 +399,7 @@ impl Db {
                         .or_store_error(self.place(), WHAT)
                 })?;
             }
-            audit.note(None, "the list showed it wrongly".into(), repairable(repair));
+            audit.note(None, "its entry in the list was wrong".into(), repairable(repair));
         }
         Ok(())
     }

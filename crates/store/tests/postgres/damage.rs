@@ -1,4 +1,4 @@
-//! Rows that were changed in the database: not read as if nothing had happened, and no reason to
+//! Rows that were changed in the database: not read as if they were intact, and no reason to
 //! refuse the rest of the session.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn a_row_that_was_changed_is_damage_and_the_rest_is_usable() {
         assert_eq!(sessions.read(id, 2..4).expect("read"), whole[2..], "{change}");
         let context = sessions.context(id, &Policy::cli(), &Model::new("openai", "m"));
         if change == "seq = 77" {
-            // Where the log ends is lost with it.
+            // The end of the log is lost with it.
             continue;
         }
         let context = context.expect("a context");

@@ -59,7 +59,7 @@ fn a_server_is_believed_only_if_its_certificate_is_trusted_and_its_own() {
     };
     assert_eq!(opened(format!("{base}?sslmode=require")), Ok("t".into()), "encrypted");
     assert_eq!(opened(base.clone()), Ok("t".into()), "where it is offered");
-    assert_eq!(opened(format!("{base}?sslmode=disable")), Ok("f".into()), "as it was told");
+    assert_eq!(opened(format!("{base}?sslmode=disable")), Ok("f".into()), "as requested");
     let trusted = format!("sslmode=verify-full&sslrootcert={}", certificate.display());
     assert_eq!(opened(format!("{named}?{trusted}")), Ok("t".into()), "trusted and its own");
     let stranger = opened(format!("{named}?sslmode=verify-full")).expect_err("not trusted");

@@ -1,4 +1,4 @@
-//! What is said when something is wrong, and what is never said.
+//! What errors say, and what they never reveal.
 
 use rethread_core::StoreError;
 use rethread_store::testing::{Cluster, Settings};
@@ -7,7 +7,7 @@ use rethread_store::{ConnectError, PostgresStore};
 use crate::CLUSTER;
 use crate::open::name_of;
 
-/// The error and its causes, as a person would see them.
+/// The error and its causes, as users see them.
 fn said(url: &str) -> (StoreError, String) {
     use std::error::Error;
     let error = match PostgresStore::open(url) {
@@ -33,7 +33,7 @@ fn a_server_that_cannot_be_used_is_reported_with_the_cause() {
     let (error, text) = said(&format!("postgres://ada:secret@127.0.0.1:{port}/chat"));
     assert!(matches!(error, StoreError::Unreachable { .. }), "{text}");
     assert!(text.contains("refused") && !text.contains("secret"), "{text}");
-    assert!(began.elapsed().as_secs() < 15, "nobody waits for a server that never was there");
+    assert!(began.elapsed().as_secs() < 15, "there is no wait for a server that never existed");
 
     let (error, text) = said(&CLUSTER.url("no_such_database"));
     assert!(matches!(error, StoreError::Unreachable { .. }), "{text}");
@@ -61,7 +61,7 @@ fn a_wrong_password_is_reported_and_not_retried() {
     cluster.sql("postgres", "SELECT pg_reload_conf()");
     let url =
         |password: &str| cluster.url("postgres").replace("rethread@", &format!("ada:{password}@"));
-    // The server reads its rules a moment later.
+    // The server reloads its rules a moment later.
     let began = std::time::Instant::now();
     let text = loop {
         match PostgresStore::open(&url("sesame")) {

@@ -1,4 +1,4 @@
-//! A store that loses answers and transactions, and nothing else.
+//! Lost responses and transactions, and no other effect.
 
 use rethread_core::measure::measure;
 use rethread_core::search::Query;
@@ -22,7 +22,7 @@ fn owner() -> Owner {
     Owner::local()
 }
 
-/// Everything a store does, once: each step gives what it should, and leaves what it should.
+/// Every operation of a store, once: each step returns and stores what it should.
 struct Walk {
     id: SessionId,
     other: SessionId,
@@ -152,7 +152,7 @@ fn a_transaction_the_server_takes_back_at_any_statement_is_tried_again() {
     assert!(faults > 40, "only {faults} faults happened");
 }
 
-/// The control: without the second try, the same fault is everybody's.
+/// The control: without a retry, the same fault reaches the caller.
 #[test]
 fn a_transaction_the_server_rolls_back_is_lost_without_a_retry() {
     let store = PostgresStore::open(&CLUSTER.database()).expect("a store");
@@ -163,7 +163,7 @@ fn a_transaction_the_server_rolls_back_is_lost_without_a_retry() {
     assert!(matches!(error, StoreError::Backend { .. }), "{error:?}");
 }
 
-/// The server commits, and nobody hears of it.
+/// The server commits, and the response is lost.
 #[test]
 fn an_answer_lost_after_any_exchange_doubles_and_loses_nothing() {
     let mut lost = 0;
@@ -189,7 +189,7 @@ fn an_answer_lost_after_any_exchange_doubles_and_loses_nothing() {
     assert!(lost > 30, "only {lost} answers were lost");
 }
 
-/// What a server answers while it is stopped is asked again, and is not an error.
+/// A request that fails because the server is shutting down is retried, and is not an error.
 #[test]
 fn a_server_that_goes_down_right_after_its_answer_doubles_and_refuses_nothing() {
     let mut met = 0;
@@ -215,7 +215,7 @@ fn a_server_that_goes_down_right_after_its_answer_doubles_and_refuses_nothing() 
     assert!(met > 30, "only {met} goodbyes were said");
 }
 
-/// The control: who gives each try another id stores the same thing twice.
+/// The control: with a new id for each attempt, the entry is stored twice.
 #[test]
 fn an_answer_lost_after_the_commit_doubles_what_has_no_id_of_its_own() {
     let url = CLUSTER.database();
@@ -228,14 +228,10 @@ fn an_answer_lost_after_the_commit_doubles_what_has_no_id_of_its_own() {
     proxy.cut_answer(1);
     store.append(&owner(), walk.id, At::END, &[said("one try")]).expect_err("no answer");
     store.append(&owner(), walk.id, At::END, &[said("another")]).expect("appended");
-    assert_eq!(
-        store.get(&owner(), walk.id).expect("there").tally.entries,
-        5,
-        "it stands there twice"
-    );
+    assert_eq!(store.get(&owner(), walk.id).expect("there").tally.entries, 5, "it is stored twice");
 }
 
-/// The server commits, stops waiting for its standby, and only warns of it.
+/// The server commits, stops waiting for its standby, and only warns about it.
 #[test]
 fn a_commit_that_did_not_wait_for_its_standby_counts_as_not_stored() {
     use std::time::{Duration, Instant};
@@ -257,7 +253,7 @@ fn a_commit_that_did_not_wait_for_its_standby_counts_as_not_stored() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(append);
         let began = Instant::now();
-        // A commit that waits for a missing standby is told to stop waiting.
+        // A commit that waits for a missing standby is cancelled.
         let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity \
                       WHERE wait_event = 'SyncRep'";
         while cluster.sql("postgres", cancel) == "0" {
@@ -267,7 +263,7 @@ fn a_commit_that_did_not_wait_for_its_standby_counts_as_not_stored() {
         let source = std::error::Error::source(&error).map(ToString::to_string);
         assert!(source.is_some_and(|text| text.contains("standby")), "{error:?}");
     });
-    // The same again is safe, and acknowledged only when it is.
+    // The retry is safe, and acknowledged only when it is replicated.
     wait_for("");
     assert_eq!(append().expect("stored").seqs, [3]);
     assert_eq!(store.get(&owner(), walk.id).expect("there").tally.entries, 4);

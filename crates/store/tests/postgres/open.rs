@@ -1,4 +1,4 @@
-//! Opening a database: by many at once, from anywhere, and what is refused.
+//! Opening a database: concurrently, from any thread, and what is refused.
 
 use std::sync::{Arc, Barrier};
 
@@ -68,8 +68,8 @@ fn a_newer_format_and_somebody_elses_tables_are_refused_and_left_alone() {
     }
 }
 
-/// What a database of format 2 had in the place of today's index: other words, and nobody who said
-/// them.
+/// What a database of format 2 had instead of today's index: other terms, without the
+/// speaker.
 const AS_FORMAT_2: &str = "DROP TABLE rethread_search; \
     CREATE TABLE rethread_search (owner text NOT NULL, session uuid NOT NULL, seq bigint NOT NULL, \
       at bigint NOT NULL, words tsvector NOT NULL, PRIMARY KEY (owner, session, seq)); \
@@ -130,7 +130,7 @@ fn a_role_that_may_not_create_tables_can_use_them() {
     store.create(&header, &[], &[]).expect("created");
 }
 
-/// A store is dropped wherever the last one who has it happens to be.
+/// A store is dropped on the thread of its last user.
 #[test]
 fn a_store_may_be_used_and_dropped_inside_of_a_runtime() {
     let url = CLUSTER.database();
@@ -153,7 +153,7 @@ fn a_store_may_be_used_and_dropped_inside_of_a_runtime() {
     }
 }
 
-/// Leases are counted on the clock of the database, not on that of a server's machine.
+/// Leases use the clock of the database, not that of the machine.
 #[test]
 fn a_lease_is_counted_on_the_clock_of_the_database() {
     let url = CLUSTER.database();

@@ -1,7 +1,7 @@
-//! What statements cost in a database that is full, mostly of other people's sessions.
+//! What statements cost in a large database, mostly with other owners' sessions.
 //!
-//! The server itself writes down how it ran each statement and how many rows it looked at, and the
-//! test reads that: what is checked are the statements the store sends, as the server ran them.
+//! The server itself logs how it ran each statement and how many rows it read, and the
+//! test reads that log: it checks the statements the store sends, as the server ran them.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use serde_json::Value;
 
 use crate::open::name_of;
 
-/// Rows one statement may look at, however much the store holds. The largest are a page of a list with
-/// its keys and last entries, and a fold.
+/// Rows one statement may read, regardless of the size of the store. The largest are a page of a
+/// list with its keys and last entries, and a fold.
 const ROWS_MAX: f64 = 1_200.0;
 
-/// A hundred strangers with two hundred sessions each, who never search, one owner with five thousand, and one session
-/// with a hundred thousand entries.
+/// A hundred strangers with two hundred sessions each, who never search, one owner with five
+/// thousand, and one session with a hundred thousand entries.
 const FILL: &str = r#"
 CREATE TEMP TABLE want AS
   SELECT 'stranger' || o AS owner, gen_random_uuid() AS id, n FROM generate_series(1, 100) o, generate_series(1, 200) n
@@ -55,7 +55,7 @@ fn said(id: String) -> NewEntry {
     NewEntry { id: EntryId::new(id).expect("an id"), at: System.now(), body, measure }
 }
 
-/// Everything that is done all day, often enough that the server settles on its plans.
+/// All everyday operations, often enough that the server settles on its plans.
 fn use_it(store: &PostgresStore, round: usize) {
     let owner = Owner::local();
     let long = SessionId("00000000-0000-7000-8000-000000000000".parse().expect("an id"));
@@ -101,7 +101,7 @@ fn use_it(store: &PostgresStore, round: usize) {
             assert_eq!(second.sessions.len(), 50);
         }
     }
-    assert_eq!(store.index_lag().expect("told"), Some(5), "what this round has said");
+    assert_eq!(store.index_lag().expect("a count"), Some(5), "the messages of this round");
     assert_eq!(
         store
             .search(&owner, &Query::new("zebra").expect("a query"), 0, 20)
@@ -133,7 +133,7 @@ fn plans(log: &str) -> Vec<Value> {
     plans
 }
 
-/// The rows a part of a plan has looked at, and the tables it went through from end to end.
+/// The rows that a part of a plan has read, and the tables that it scanned completely.
 fn looked_at(plan: &Value, scans: &mut Vec<String>) -> f64 {
     let number = |name: &str| plan[name].as_f64().unwrap_or_default();
     let kind = plan["Node Type"].as_str().unwrap_or_default();
@@ -182,8 +182,8 @@ fn no_statement_costs_more_because_there_is_more() {
         let mut scans = Vec::new();
         let rows = looked_at(&plan["Plan"], &mut scans);
         widest = widest.max(rows);
-        // Tables of the few sessions written to just now hold a handful of rows, and reading
-        // these from end to end is the quickest way.
+        // Tables of recently written sessions have a handful of rows, and scanning
+        // them completely is the fastest way.
         scans.retain(|table| {
             !table.contains("_fresh") && !table.contains("_unsearched") && !table.contains("_store")
         });

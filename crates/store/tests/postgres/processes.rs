@@ -57,9 +57,13 @@ fn processes_on_one_session_lose_nothing_and_keep_their_order() {
         let first = text(pair * 2);
         let (rival, rest) = first.split_once('-').expect("rival-index-part");
         let rival: usize = rival.parse().expect("a number");
-        assert_eq!(rest, format!("{}-0", next[rival]), "each rival's stand in its order");
+        assert_eq!(
+            rest,
+            format!("{}-0", next[rival]),
+            "the entries of each rival are in its order"
+        );
         let second = format!("{rival}-{}-1", next[rival]);
-        assert_eq!(text(pair * 2 + 1), second, "nobody comes between the parts of a batch");
+        assert_eq!(text(pair * 2 + 1), second, "no other entry is inside a batch");
         next[rival] += 1;
     }
     sessions.search("0", 0, 1).expect("search has caught up");

@@ -15,7 +15,7 @@ fn one(text: &str) -> String {
 }
 
 #[test]
-fn markdown_looks_as_it_is_meant() {
+fn markdown_keeps_its_look() {
     assert_eq!(
         one("**bold** *it* ~~no~~ `a<b`"),
         "<b>bold</b> <i>it</i> <s>no</s> <code>a&lt;b</code>"

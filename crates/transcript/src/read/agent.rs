@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::document;
 use super::fields::Fields;
-use super::found::FoundSession;
 use super::messages::one;
 use super::output::{Out, Slot, fingerprint};
+use super::sink::FoundSession;
 use super::{ReadError, Result, time};
 use rethread_core::Profile;
 

@@ -12,8 +12,8 @@ use rethread_core::Profile;
 use rethread_core::entry::{Body, Finished};
 use rethread_core::message::Usage;
 
-use super::found::FoundSession;
 use super::output::{Out, Slot, fingerprint};
+use super::sink::FoundSession;
 use super::{Result, time};
 use crate::numbers;
 

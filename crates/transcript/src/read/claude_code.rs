@@ -16,10 +16,10 @@ use serde::Deserialize;
 
 use super::claude_tree::{Leaf, Tree, hash};
 use super::fields::{Fields, string};
-use super::found::{FoundSession, Link};
 use super::lines::{Line, Lines};
 use super::messages::usage_of;
 use super::output::{Out, Slot, fingerprint, said};
+use super::sink::{FoundSession, Link};
 use super::{Result, time};
 
 /// Records that forks get as copies of what came before them, for all forks together. Otherwise a
@@ -34,7 +34,7 @@ const ABOUT: &str = ".meta.json";
 const ABOUT_BYTES_MAX: u64 = 1 << 20;
 
 /// Whether a file describes the session next to it.
-pub fn is_about_another(path: &Path) -> bool {
+pub fn describes_a_session(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let lines = name.and_then(|name| name.strip_suffix(ABOUT)).map(|stem| format!("{stem}.jsonl"));
     lines.is_some_and(|lines| path.with_file_name(lines).is_file())
@@ -672,7 +672,7 @@ impl Reader {
         let (own, forks): (Vec<_>, Vec<_>) =
             branches.skip(1).partition(|(index, branch)| branch.base == *index);
         if !own.is_empty() {
-            out.note(format!("{} sessions that nothing ties together", own.len() + 1));
+            out.note(format!("{} unrelated sessions in one file", own.len() + 1));
         }
         let forks = forks.into_iter().map(|(_, branch)| branch);
         let (sides, forks): (Vec<_>, Vec<_>) = forks.partition(|branch| branch.side);
@@ -685,7 +685,8 @@ impl Reader {
             }
         }
         if !sides.is_empty() {
-            out.note(format!("{} of helpers: kept as sessions of their own", sides.len()));
+            let s = if sides.len() == 1 { "" } else { "s" };
+            out.note(format!("{} subagent session{s}, kept separately", sides.len()));
         }
         Ok(())
     }

@@ -15,7 +15,6 @@ const NONE: u32 = u32::MAX;
 /// What the tree has to know about a record.
 #[derive(Default)]
 pub(super) struct Leaf<'a> {
-    /// Its id.
     pub(super) id: &'a str,
     /// The record before it.
     pub(super) parent: Option<&'a str>,

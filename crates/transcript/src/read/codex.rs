@@ -16,9 +16,9 @@ use rethread_core::message::Usage;
 use super::codex_events;
 use super::codex_survey::{Source, Survey};
 use super::fields::Fields;
-use super::found::{FoundSession, Link};
 use super::output::{Out, Slot, fingerprint};
 use super::responses::Items;
+use super::sink::{FoundSession, Link};
 use super::{Result, time};
 
 /// How a message begins that a program wrote in the user's name.
@@ -44,12 +44,15 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     out.account.tokens = reader.total;
     if reader.sealed > 0 {
         out.note(format!(
-            "{} at the provider, encrypted: kept, but what they say cannot be read",
-            plural(reader.sealed, "compaction")
+            "{}: kept, but unreadable",
+            plural(reader.sealed, "encrypted compaction")
         ));
     }
     if reader.metas > 1 {
-        out.note(format!("{} session_meta: the first names the session", reader.metas));
+        out.note(format!(
+            "{} session_meta records; the first identifies the session",
+            reader.metas
+        ));
     }
     if reader.metas == 0 {
         out.note("no session_meta: the file begins in the middle");
@@ -268,7 +271,7 @@ impl Reader {
             // The user went back, and so did the count: it leaves out the undone turns.
             (false, Some(last)) => {
                 out.note(format!(
-                    "the count of tokens went back from {} to {}; what was given up is not in it",
+                    "the token count dropped from {} to {}; it leaves out turns that were undone",
                     before.total(),
                     total.total()
                 ));

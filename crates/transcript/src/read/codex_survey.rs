@@ -22,7 +22,6 @@ pub(super) struct Survey {
 /// Where a turn begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
-    /// The line.
     pub(super) line: u64,
     /// A fingerprint of it, which does not depend on its position.
     pub(super) mark: u64,

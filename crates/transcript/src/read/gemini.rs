@@ -9,11 +9,11 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::{Fields, list, quoted, string};
-use super::found::FoundSession;
 use super::gemini_lines;
 use super::lines::{Line, Lines};
 use super::messages::{arguments, result_json};
 use super::output::{Out, Slot, fingerprint, said};
+use super::sink::FoundSession;
 use super::{ReadError, Result, time};
 
 /// How a message begins that the program wrote in the user's name.

@@ -8,10 +8,10 @@ use rethread_core::Profile;
 use rethread_core::entry::{Body, Origin};
 
 use super::fields::Fields;
-use super::found::{FoundSession, Link};
 use super::gemini::{kind_of, meaning};
 use super::gemini_fold::{Fold, List, Spot};
 use super::output::{Out, Slot, fingerprint};
+use super::sink::{FoundSession, Link};
 use super::{Result, time};
 
 /// Bytes that wait for an earlier message to be complete. A message that is rewritten after more

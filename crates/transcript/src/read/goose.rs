@@ -13,9 +13,9 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::database::Database;
 use super::fields::{Fields, list, quoted};
-use super::found::FoundSession;
 use super::messages::{arguments, parts, result_json};
 use super::output::{Out, Slot, fingerprint, said};
+use super::sink::FoundSession;
 use super::{Result, time};
 
 /// Whether a database is one of goose.

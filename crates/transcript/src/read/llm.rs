@@ -14,11 +14,11 @@ use rethread_core::{BlobId, Message, Profile, Raw};
 use super::Result;
 use super::database::Database;
 use super::fields::{Fields, quoted};
-use super::found::FoundSession;
 use super::goose::utc;
 use super::llm_threads::{self, Older};
 use super::messages::{arguments, id_text, result_json};
 use super::output::{Out, Slot, said};
+use super::sink::FoundSession;
 
 /// Tables that contain messages or describe conversations.
 const READ: [&str; 9] = [

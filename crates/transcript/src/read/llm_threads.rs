@@ -14,18 +14,17 @@ use rethread_core::{Message, Profile, Raw};
 use super::Result;
 use super::database::{Database, RowText};
 use super::fields::{Fields, list, quoted};
-use super::found::{FoundSession, Link};
 use super::goose::utc;
 use super::llm;
 use super::messages::{arguments, id_text, result_json};
 use super::output::{Out, Slot, said};
+use super::sink::{FoundSession, Link};
 
 /// The tables that are read here.
 pub(super) const READ: [&str; 4] = ["threads", "turns", "messages", "parts"];
 
 /// A conversation of the older tables.
 pub(super) struct Older {
-    /// Its session.
     pub(super) session: usize,
     /// The older tables contain its messages.
     pub(super) said: bool,

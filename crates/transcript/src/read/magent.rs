@@ -11,9 +11,9 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::Fields;
-use super::found::FoundSession;
 use super::messages::{Converted, convert, is_instructions};
 use super::output::{Out, Slot, fingerprint, said};
+use super::sink::FoundSession;
 use super::{ReadError, Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {

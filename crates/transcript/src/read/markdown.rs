@@ -16,6 +16,7 @@ use crate::numbers;
 
 /// What a transcript says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct ParsedTranscript {
     /// Its first line, without the `#`.
     pub title: String,
@@ -37,7 +38,6 @@ pub struct ParsedTranscript {
     pub restored: Option<RestoredFrom>,
     /// The turns, in order.
     pub turns: Vec<TranscriptTurn>,
-    /// Its summary.
     pub summary: TranscriptSummary,
     /// Tokens of all turns that count them; the restoration is not among them.
     pub tokens: u64,
@@ -68,6 +68,7 @@ impl TranscriptSummary {
 
 /// How a session was continued from an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct RestoredFrom {
     /// At what time of the day.
     pub at: Option<Time>,
@@ -81,12 +82,12 @@ pub struct RestoredFrom {
     pub previous_session: Option<String>,
     /// What the agent answered.
     pub acknowledgment: String,
-    /// What it cost.
     pub cost: Cost,
 }
 
 /// One turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct TranscriptTurn {
     /// At what time of the day it began.
     pub at: Option<Time>,
@@ -98,7 +99,6 @@ pub struct TranscriptTurn {
     pub tools: Vec<String>,
     /// Whether the reply was stopped before its end.
     pub interrupted: bool,
-    /// What it cost.
     pub cost: Cost,
 }
 

@@ -9,16 +9,18 @@ use std::path::{Path, PathBuf};
 
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, ToSpan};
-use rethread_core::entry::{Body, Finished, Origin, Previous, Restored, Started, Summarized};
+use rethread_core::entry::{
+    Body, Finished, Origin, PreviousSession, Restored, Started, Summarized,
+};
 use rethread_core::message::Usage;
 use rethread_core::sessions::RUNNING_TOTAL;
 use rethread_core::{Message, Profile, Raw, SessionId, tokens};
 
 use super::fields::quoted;
-use super::found::{FoundSession, Link};
 use super::lines::LINE_BYTES_MAX;
 use super::markdown::{self, Cost, ParsedTranscript, TranscriptSummary};
 use super::output::{Out, Slot, fingerprint};
+use super::sink::{FoundSession, Link};
 use super::{ReadError, Result};
 use crate::markdown_marks::FOOTER;
 
@@ -89,7 +91,9 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             let slot = Slot { session, id, at: Some(clock.now) };
             out.store(slot, Body::Summary(body), "summary")?;
         }
-        TranscriptSummary::Broken => out.note("its summary has no end, or nothing in it"),
+        TranscriptSummary::Broken => {
+            out.note("its summary is empty, or lacks one of its two markers");
+        }
         TranscriptSummary::Nothing => {}
     }
     for words in &parsed.rest {
@@ -104,7 +108,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     }
     if parsed.queries.is_some_and(|queries| queries != parsed.turns.len() as u64) {
         out.note(format!(
-            "it says {} queries; {} are there",
+            "its header says {} queries, but it has {}",
             parsed.queries.unwrap_or_default(),
             parsed.turns.len()
         ));
@@ -113,7 +117,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 }
 
 /// Whether a `.json` belongs to the Markdown transcript of the same name: it is read with it.
-pub fn is_twin(path: &Path) -> bool {
+pub fn belongs_to_transcript(path: &Path) -> bool {
     let transcript = path.with_extension("md");
     path.extension().is_some_and(|extension| extension == "json")
         && matches!(super::recognise(&transcript), Ok(Some(super::Format::Markdown)))
@@ -254,7 +258,7 @@ fn restoration(restored: &markdown::RestoredFrom) -> Restored {
         usage: usage_of(&restored.cost),
         ms: restored.cost.ms.unwrap_or_default(),
         model: None,
-        previous: Previous {
+        previous: PreviousSession {
             id: from,
             queries: restored.queries.unwrap_or_default(),
             tokens: restored.tokens.unwrap_or_default(),

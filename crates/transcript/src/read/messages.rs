@@ -8,9 +8,9 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::{Fields, list, quoted, string};
-use super::found::FoundSession;
 use super::output::{Out, Slot, fingerprint, said};
 use super::responses::{self, Items};
+use super::sink::FoundSession;
 use super::{ReadError, Result, time};
 
 /// How a message of an API is imported.

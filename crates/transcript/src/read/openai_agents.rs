@@ -10,10 +10,10 @@ use rethread_core::message::Usage;
 use super::Result;
 use super::database::{Database, quoted};
 use super::fields::Fields;
-use super::found::FoundSession;
 use super::goose::utc;
 use super::output::{Out, Slot};
 use super::responses::Items;
+use super::sink::FoundSession;
 
 /// Whether a database is one of the SDK.
 pub(super) fn is_one(database: &Database) -> bool {

@@ -11,10 +11,10 @@ use rethread_core::{Message, Profile, Raw};
 use super::database::{Database, MAGIC};
 use super::document;
 use super::fields::{Fields, quoted};
-use super::found::{FoundSession, Link};
 use super::messages::{arguments, result_json};
 use super::opencode_rows;
 use super::output::{Out, Slot, fingerprint, said};
+use super::sink::{FoundSession, Link};
 use super::{ReadError, Result, time};
 
 /// How deep folders are searched.

@@ -15,9 +15,9 @@ use sha2::{Digest, Sha256};
 use super::account::Account;
 use super::document::Damage;
 use super::fields::Fields;
-use super::found::{FoundEntry, FoundSession, Sink};
 use super::lines::{Line, Lines};
 use super::recognise::Format;
+use super::sink::{FoundEntry, FoundSession, Sink};
 use super::{Options, ReadError, Result};
 
 /// Bytes between two progress reports.

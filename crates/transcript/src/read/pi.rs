@@ -9,10 +9,10 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::claude_tree::{Leaf, Tree};
 use super::fields::{Fields, list};
-use super::found::{FoundSession, Link};
 use super::lines::{Line, Lines};
 use super::messages::{arguments, result_json};
 use super::output::{Out, Slot, fingerprint, said};
+use super::sink::{FoundSession, Link};
 use super::{Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {

@@ -11,8 +11,8 @@ use rethread_core::limits::BLOB_BYTES_MAX;
 use rethread_core::session::Header;
 
 use super::fields::{Fields, string};
-use super::found::{FoundSession, Link};
 use super::output::{Out, Slot};
+use super::sink::{FoundSession, Link};
 use super::{Result, time};
 use crate::write::VERSION;
 

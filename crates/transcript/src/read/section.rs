@@ -14,7 +14,6 @@ const FIELDS: [&str; 3] = ["**You:**", "**Context:**", "**Previous Session:**"];
 
 /// The lines below a heading.
 pub(super) struct Section<'a> {
-    /// The lines.
     pub(super) lines: &'a [&'a str],
     /// The agent, as the header writes it.
     pub(super) agent: &'a str,

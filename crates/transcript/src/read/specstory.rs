@@ -6,8 +6,8 @@ use rethread_core::entry::Origin;
 use rethread_core::message::{Block, Role};
 use rethread_core::{Message, Profile, Raw};
 
-use super::found::{FoundSession, Link};
 use super::output::{Out, Slot, fingerprint};
+use super::sink::{FoundSession, Link};
 use super::{Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {

@@ -7,10 +7,10 @@ use rethread_core::message::Usage;
 
 use super::document;
 use super::fields::Fields;
-use super::found::FoundSession;
 use super::messages::one;
 use super::output::{Out, Slot, fingerprint};
 use super::responses::{Items, is_item};
+use super::sink::FoundSession;
 use super::{ReadError, Result};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {

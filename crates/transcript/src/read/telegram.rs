@@ -14,9 +14,9 @@ use rethread_core::Profile;
 
 use super::document::{self, whole_items};
 use super::fields::{Fields, string};
-use super::found::FoundSession;
 use super::messages::{Converted, convert};
 use super::output::{Out, Slot, fingerprint};
+use super::sink::FoundSession;
 use super::{ReadError, Result, time};
 
 /// The session id that newer versions use if the user named none.

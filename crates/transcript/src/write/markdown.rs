@@ -2,8 +2,8 @@
 //!
 //! The layout is a contract (`docs/format.md`): other programs read and write it too. What it has
 //! no place for (tool calls, clears, a reply that was stopped) is written on lines in italics,
-//! which it does not use otherwise. Text that looks like structure is escaped, see `markdown_marks`; control
-//! characters are left out.
+//! which it does not use otherwise. Text that looks like structure is escaped, see
+//! `markdown_marks`; control characters are left out.
 //!
 //! Entries are processed one at a time and at most one turn is held in memory, so a log can have
 //! any length. White space around a text is not kept.
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rethread_core::entry::{Body, Previous, Restored};
+use rethread_core::entry::{Body, PreviousSession, Restored};
 use rethread_core::message::Usage;
 use rethread_core::turn::TurnPart;
 use rethread_core::{Entry, Session, summary, tokens};
@@ -26,23 +26,23 @@ const NAMELESS: &str = "Assistant";
 
 /// What is written about a session in addition to its entries.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct TranscriptHeader<'a> {
-    /// The session.
     pub session: &'a Session,
     /// The agent's name, for people.
     pub agent: &'a str,
     /// The session this one continues, if it is known.
-    pub previous: Option<Previous>,
+    pub previous: Option<PreviousSession>,
     /// The time zone of the times. The file does not name it.
     pub zone: TimeZone,
 }
 
 /// Input and output tokens of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct TokenCount {
     /// Input, cached tokens included.
     pub input: u64,
-    /// Output.
     pub output: u64,
 }
 
@@ -166,7 +166,7 @@ pub fn text(
 
 struct Writer {
     session: Session,
-    previous: Option<Previous>,
+    previous: Option<PreviousSession>,
     zone: TimeZone,
     out: Vec<u8>,
     agent: String,
@@ -246,13 +246,13 @@ impl Writer {
                     turn.limit(&limit.notice());
                 }
             }
-            TurnPart::Beside => self.beside(entry)?,
+            TurnPart::Outside => self.outside_of_turns(entry)?,
         }
         Ok(())
     }
 
     /// Handles an entry that is not part of a turn.
-    fn beside(&mut self, entry: Entry) -> io::Result<()> {
+    fn outside_of_turns(&mut self, entry: Entry) -> io::Result<()> {
         match entry.body {
             Body::Summary(summary) => self.summary = Some(summary.text),
             Body::Restored(restored) => self.restored(entry.at, &restored)?,

@@ -24,27 +24,15 @@ use rethread_core::{BlobId, Entry, Session};
 
 pub use rethread::VERSION;
 
-/// Writes sessions in one format.
+/// Writes sessions in one format. Errors are those of the output.
 pub trait Writer {
     /// Begins a session. The next one of a chain is written into the same document.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     fn begin(&mut self, session: &Session) -> io::Result<()>;
 
     /// Writes the next entry of its log.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     fn entry(&mut self, entry: &Entry) -> io::Result<()>;
 
     /// Writes an attachment of the session; attachments come before entries.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     fn blob(&mut self, _id: BlobId, _bytes: &[u8]) -> io::Result<()> {
         Ok(())
     }
@@ -55,10 +43,6 @@ pub trait Writer {
     }
 
     /// Ends the document.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
     fn finish(&mut self) -> io::Result<()>;
 
     /// What was left out because the format has no place for it, with counts.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::entry::{
-    Body, Finished, NewEntry, Origin, Previous, Restored, Started, Summarized,
+    Body, Finished, NewEntry, Origin, PreviousSession, Restored, Started, Summarized,
 };
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
@@ -13,7 +13,7 @@ use rethread_core::session::{Header, Parent};
 use rethread_core::{Entry, Fixed, Message, Owner, Session, SessionId, Tally, World};
 use rethread_transcript::write::markdown::{TranscriptHeader, text};
 
-/// What the agent of these tests is called.
+/// The name of the agent in these tests.
 pub(crate) const SALLY: &str = "Simple Sally";
 
 /// A session that grows.
@@ -21,23 +21,23 @@ pub(crate) struct Log {
     pub(crate) world: Fixed,
     pub(crate) session: Session,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) previous: Option<Previous>,
+    pub(crate) previous: Option<PreviousSession>,
 }
 
 impl Log {
-    /// One that begins at this time.
+    /// A session that begins at this time.
     pub(crate) fn at(time: &str) -> Log {
         let world = Fixed::at(time.parse::<Timestamp>().expect("a valid time"));
         let header = Header::new(SessionId(world.uuid()), Owner::local(), world.now());
         Log { world, session: Session::new(header), entries: Vec::new(), previous: None }
     }
 
-    /// One that begins when the others do.
+    /// A session that begins at the default time.
     pub(crate) fn new() -> Log {
         Log::at("2025-12-30T14:30:22.123Z")
     }
 
-    /// Something happens.
+    /// Adds an entry.
     pub(crate) fn add(&mut self, body: Body) -> &mut Log {
         let measure = measure(&body, |_| None);
         let id = self.world.uuid().into();
@@ -48,36 +48,36 @@ impl Log {
         self
     }
 
-    /// Something is said.
+    /// Adds a message.
     pub(crate) fn say(&mut self, message: Message) -> &mut Log {
         self.add(Body::Message(message))
     }
 
-    /// A question and its answer.
+    /// Adds a question and its answer.
     pub(crate) fn turn(&mut self, question: &str, answer: &str) -> &mut Log {
         self.say(Message::user(question)).say(Message::assistant(answer))
     }
 
-    /// A turn comes to its end.
+    /// Ends a turn.
     pub(crate) fn finish(&mut self, ms: u64, input: u64, output: u64) -> &mut Log {
         let usage = Usage { input, output, ..Usage::default() };
         self.add(Body::Finished(Finished { rounds: 1, ms, usage, model: None }))
     }
 
-    /// A summary is made.
+    /// Adds a summary.
     pub(crate) fn summarize(&mut self, text: &str) -> &mut Log {
         let summary =
             Summarized { text: text.into(), by: "extractive".into(), usage: Usage::default() };
         self.add(Body::Summary(summary))
     }
 
-    /// Time passes.
+    /// Advances the clock.
     pub(crate) fn wait(&mut self, seconds: u64) -> &mut Log {
         self.world.advance(Duration::from_secs(seconds));
         self
     }
 
-    /// It continues another session.
+    /// Makes it continue another session.
     pub(crate) fn restore(&mut self, acknowledgment: &str, ms: u64, usage: Usage) -> &mut Log {
         let from = SessionId(self.world.uuid());
         self.session.header.parent = Some(Parent { id: from, origin: Origin::Resume });
@@ -95,7 +95,7 @@ impl Log {
         })))
     }
 
-    /// What is written about it.
+    /// The facts in its header.
     pub(crate) fn page(&self) -> TranscriptHeader<'_> {
         let previous = self.previous.clone();
         TranscriptHeader { session: &self.session, agent: SALLY, previous, zone: TimeZone::UTC }
@@ -113,7 +113,7 @@ impl Log {
         parts.to_owned()
     }
 
-    /// Counts as if more had happened than is written.
+    /// Sets higher counts than the written turns have.
     pub(crate) fn tally(&mut self) -> &mut Tally {
         &mut self.session.tally
     }

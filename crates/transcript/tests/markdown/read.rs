@@ -1,7 +1,7 @@
 //! What is read back.
 
 use jiff::civil::{date, time};
-use rethread_core::entry::{Body, Previous};
+use rethread_core::entry::{Body, PreviousSession};
 use rethread_core::message::Usage;
 use rethread_core::{Block, Message, Raw, Role};
 use rethread_transcript::read::markdown::{
@@ -189,7 +189,7 @@ const HOSTILE: &str = "first\n---\n\\---\n## Query 3 (10:00:00)\n**You:** me\n**
 #[test]
 fn text_that_looks_like_structure_is_read_back_as_it_was() {
     let mut log = Log::new();
-    log.previous = Some(Previous { id: "a (b)".into(), file: None, queries: 1, tokens: 10 });
+    log.previous = Some(PreviousSession { id: "a (b)".into(), file: None, queries: 1, tokens: 10 });
     log.restore(HOSTILE, 5, Usage::default());
     log.turn(HOSTILE, HOSTILE).finish(1_000, 1, 2);
     log.say(Message::user("---"));
@@ -219,7 +219,7 @@ fn text_that_looks_like_structure_is_read_back_as_it_was() {
     }
 }
 
-/// A text of random lines, each of them from what a reader could stumble over.
+/// A text of random lines, each of which could confuse a reader.
 fn stumble(dice: &mut u64) -> String {
     const PIECES: [&str; 24] = [
         "---",
@@ -307,7 +307,7 @@ fn tool_calls_and_stops_are_read_apart_from_the_text() {
 fn a_file_truncated_anywhere_is_read_up_to_there() {
     let mut log = Log::new();
     log.previous =
-        Some(Previous { id: "p".into(), file: Some("é".into()), queries: 1, tokens: 10 });
+        Some(PreviousSession { id: "p".into(), file: Some("é".into()), queries: 1, tokens: 10 });
     log.restore(HOSTILE, 5, Usage::default()).turn("a – b", HOSTILE).summarize(HOSTILE);
     for sample in [FOREIGN.to_owned(), log.text()] {
         let turns = read(&sample).unwrap().turns;

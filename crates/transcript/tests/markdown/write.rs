@@ -1,7 +1,7 @@
 //! What is written.
 
 use jiff::tz::TimeZone;
-use rethread_core::entry::{Body, Previous, RoundLimit};
+use rethread_core::entry::{Body, PreviousSession, RoundLimit};
 use rethread_core::message::Usage;
 use rethread_core::{Block, Message, Raw, Role};
 use rethread_transcript::write::markdown::{
@@ -63,7 +63,7 @@ We discussed JWT tokens and Redis session storage. Ready to continue!
 #[test]
 fn the_example_of_the_design_is_written_to_the_letter() {
     let mut log = Log::new();
-    log.previous = Some(Previous {
+    log.previous = Some(PreviousSession {
         id: "session_2".into(),
         file: Some("/Users/you/agent-conversations/session_2.md".into()),
         queries: 5,

@@ -1,4 +1,4 @@
-//! Files that are imported again after they changed: there is always one session, with everything
+//! Files that are imported again after a change: there is always one session, with everything
 //! that was ever in the file, once.
 
 use std::ops::Range;
@@ -31,7 +31,7 @@ impl Place {
         Place { sessions, folder: tempfile::tempdir().expect("a folder") }
     }
 
-    /// Writes a file in the place of what was there, and imports it.
+    /// Replaces a file and imports it.
     fn import(&self, file: &str, format: Format, write: impl FnOnce(&Path)) -> ImportReceipt {
         let path = self.folder.path().join(file);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
@@ -44,7 +44,7 @@ impl Place {
         done.expect("imported")
     }
 
-    /// The only session there is.
+    /// The only session.
     fn session(&self, what: &str) -> Session {
         let mut all = Vec::new();
         for owner in [Owner::local(), Owner::new("telegram:42").expect("an owner")] {
@@ -56,7 +56,7 @@ impl Place {
         all.remove(0)
     }
 
-    /// What is said in it. Parts of a reply that came one after the other are one reply.
+    /// Its messages. Consecutive parts of a reply are joined.
     fn said(&self, what: &str) -> Vec<String> {
         let session = self.session(what);
         let sessions = self.sessions.of_owner(session.header.owner.clone());
@@ -102,7 +102,7 @@ fn a_file_that_changed_gives_one_session_that_grew() {
             go(file, 3..7, 1);
             holds("when its header was written again", 0..7);
             assert!(go(file, 3..7, 1).added == 0, "{name}, with that header");
-            // What says nothing about itself is known by where it lies, or by how it begins.
+            // A file without an id is identified by its path, or by its beginning.
             let turns = if is_nameless(name) { 0..7 } else { 3..7 };
             let elsewhere = format!("elsewhere/{}", file.replace("s-1", "renamed"));
             go(&elsewhere, turns.clone(), 1);
@@ -118,7 +118,7 @@ fn a_file_that_changed_gives_one_session_that_grew() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), SAMPLES.len(), wrong.join("\n\n"));
 }
 
-/// Imports the first lines of a file, then all of it, and returns what is said.
+/// Imports the first lines of a file, then all of it, and returns the messages.
 fn in_two_steps(format: Format, file: &str, all: &[Value], first: usize) -> Vec<String> {
     let place = Place::new();
     place.import(file, format, |path| lines(path, all[..first].to_vec()));

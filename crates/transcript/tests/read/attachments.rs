@@ -1,4 +1,4 @@
-//! Pictures and files that were sent along: they are stored, or kept as they were written.
+//! Attached pictures and files: they are stored, or kept as they were written.
 
 use std::path::Path;
 
@@ -77,10 +77,10 @@ fn a_picture_is_never_dropped() {
         (Format::Telegram, json!({"42": {"user_id": 42, "history": [{"role": "user", "content": "look", "photo": url}]}}).to_string()),
     ];
     for (index, (format, text)) in samples.into_iter().enumerate() {
-        let heap = read_as("sample", text, format);
-        let entries = heap.sessions.iter().flat_map(|(_, entries)| entries);
+        let collected = read_as("sample", text, format);
+        let entries = collected.sessions.iter().flat_map(|(_, entries)| entries);
         let kept = entries.filter(|entry| entry.body.json().contains(BYTES)).count();
-        assert_eq!(kept, 1, "sample {index}, {format:?}: {:?}", heap.sessions);
+        assert_eq!(kept, 1, "sample {index}, {format:?}: {:?}", collected.sessions);
     }
 }
 

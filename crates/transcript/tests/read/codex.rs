@@ -4,7 +4,7 @@ use rethread_core::message::Usage;
 use rethread_transcript::read::Format;
 use serde_json::{Value, json};
 
-use crate::support::{Heap, read_as};
+use crate::support::{Collected, read_as};
 
 fn line(kind: &str, payload: Value) -> Value {
     json!({"timestamp": "2026-05-31T10:46:36.474Z", "type": kind, "payload": payload})
@@ -55,9 +55,9 @@ fn text(lines: &[Value]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn check(heap: &Heap) {
+fn check(collected: &Collected) {
     assert_eq!(
-        heap.said(0),
+        collected.said(0),
         [
             "user: list",
             "assistant: ls({\"p\":1})",
@@ -68,17 +68,21 @@ fn check(heap: &Heap) {
         ]
     );
     let usage = Usage { input: 240, output: 9, cache_read: 10, cache_write: 0 };
-    assert_eq!(heap.account.tokens, usage, "counts are cumulative");
-    assert_eq!((heap.account.calls, heap.account.pairs), (2, 2));
+    assert_eq!(collected.account.tokens, usage, "counts are cumulative");
+    assert_eq!((collected.account.calls, collected.account.pairs), (2, 2));
 }
 
 #[test]
 fn messages_that_occur_twice_are_imported_once_and_instructions_never() {
-    let heap = read_as("rollout.jsonl", text(&rollout()), Format::Codex);
-    check(&heap);
-    assert_eq!(heap.found(0).identity, "t-1");
-    assert_eq!(heap.found(0).profile.workspace.as_deref(), Some("/work"));
-    assert!(heap.account.notes.iter().any(|note| note.contains("encrypted")), "{:?}", heap.account);
+    let collected = read_as("rollout.jsonl", text(&rollout()), Format::Codex);
+    check(&collected);
+    assert_eq!(collected.found(0).identity, "t-1");
+    assert_eq!(collected.found(0).profile.workspace.as_deref(), Some("/work"));
+    assert!(
+        collected.account.notes.iter().any(|note| note.contains("encrypted")),
+        "{:?}",
+        collected.account
+    );
 }
 
 #[test]
@@ -90,17 +94,17 @@ fn a_packed_rollout_is_the_same() {
 #[test]
 fn a_file_that_begins_in_the_middle_is_named_by_its_file() {
     let name = "rollout-2026-05-31T10-46-34-019e7da4-83bc-7dc1-93d3-a435cb5c9100.jsonl";
-    let heap = read_as(name, text(&rollout()[7..]), Format::Codex);
-    assert_eq!(heap.found(0).identity, "019e7da4-83bc-7dc1-93d3-a435cb5c9100");
-    assert_eq!(heap.said(0)[0], "assistant: ls({\"p\":1})");
+    let collected = read_as(name, text(&rollout()[7..]), Format::Codex);
+    assert_eq!(collected.found(0).identity, "019e7da4-83bc-7dc1-93d3-a435cb5c9100");
+    assert_eq!(collected.said(0)[0], "assistant: ls({\"p\":1})");
 }
 
 #[test]
 fn a_readable_compaction_starts_the_context_again() {
     let lines = [said("user", "a"), line("compacted", json!({"message": "so far: a"}))];
-    let heap = read_as("r.jsonl", text(&lines), Format::Codex);
-    assert_eq!(heap.said(0), ["user: a", "user: so far: a"]);
-    assert_eq!(heap.kinds(0), ["imported/codex/compacted", "cleared"]);
+    let collected = read_as("r.jsonl", text(&lines), Format::Codex);
+    assert_eq!(collected.said(0), ["user: a", "user: so far: a"]);
+    assert_eq!(collected.kinds(0), ["imported/codex/compacted", "cleared"]);
 }
 
 fn event(payload: Value) -> Value {
@@ -121,9 +125,9 @@ fn a_rollout_of_events_alone_says_what_they_say() {
         event(json!({"type": "agent_message", "message": "One file."})),
         count(100, 5),
     ];
-    let heap = read_as("r.jsonl", text(&legacy), Format::Codex);
+    let collected = read_as("r.jsonl", text(&legacy), Format::Codex);
     assert_eq!(
-        heap.said(0),
+        collected.said(0),
         [
             "user: list",
             "assistant: exec_command({\"command\":[\"ls\"]})",
@@ -131,8 +135,8 @@ fn a_rollout_of_events_alone_says_what_they_say() {
             "assistant: One file."
         ]
     );
-    assert_eq!((heap.account.calls, heap.account.pairs), (1, 1));
-    assert_eq!(heap.account.tokens.total(), 105);
+    assert_eq!((collected.account.calls, collected.account.pairs), (1, 1));
+    assert_eq!(collected.account.tokens.total(), 105);
     let words = |text: &str| json!([{"type": "Text", "text": text}]);
     let turn_items = [
         meta,
@@ -143,9 +147,9 @@ fn a_rollout_of_events_alone_says_what_they_say() {
             json!({"type": "item_completed", "item": {"type": "AgentMessage", "id": "2", "content": words("One file.")}}),
         ),
     ];
-    let heap = read_as("r.jsonl", text(&turn_items), Format::Codex);
-    assert_eq!(heap.said(0), ["user: list", "assistant: One file."]);
-    assert_eq!((heap.account.records, heap.account.raw), (3, 1));
+    let collected = read_as("r.jsonl", text(&turn_items), Format::Codex);
+    assert_eq!(collected.said(0), ["user: list", "assistant: One file."]);
+    assert_eq!((collected.account.records, collected.account.raw), (3, 1));
 }
 
 #[test]
@@ -160,12 +164,18 @@ fn turns_that_were_taken_back_are_a_fork() {
         said("user", "three"),
         said("assistant", "third"),
     ];
-    let heap = read_as("r.jsonl", text(&lines), Format::Codex);
-    assert_eq!(heap.said(0), ["user: one", "assistant: first", "user: three", "assistant: third"]);
-    assert_eq!(heap.said(1), ["user: one", "assistant: first", "user: two", "assistant: second"]);
-    let parent = heap.found(1).parent.as_ref().expect("a parent");
+    let collected = read_as("r.jsonl", text(&lines), Format::Codex);
+    assert_eq!(
+        collected.said(0),
+        ["user: one", "assistant: first", "user: three", "assistant: third"]
+    );
+    assert_eq!(
+        collected.said(1),
+        ["user: one", "assistant: first", "user: two", "assistant: second"]
+    );
+    let parent = collected.found(1).parent.as_ref().expect("a parent");
     assert_eq!(parent.identity, "t-1");
-    assert_eq!((heap.account.records, heap.account.stored), (8, 6));
+    assert_eq!((collected.account.records, collected.account.stored), (8, 6));
 }
 
 #[test]
@@ -179,13 +189,16 @@ fn a_compaction_that_lists_what_is_left_starts_the_context_again_with_all_of_it(
         line("compacted", json!({"message": "", "replacement_history": [user, summary, sealed]})),
         said("user", "c"),
     ];
-    let heap = read_as("r.jsonl", text(&lines), Format::Codex);
+    let collected = read_as("r.jsonl", text(&lines), Format::Codex);
     let all = ["user: a", "assistant: b", "user: a", "user: so far: b", "user: c"];
-    assert_eq!(heap.said(0), all, "and nothing of it twice");
-    assert_eq!(heap.after_the_clear(0), all[2..]);
-    assert_eq!(heap.kinds(0), ["imported/codex/compacted", "cleared"]);
-    assert_eq!((heap.account.records, heap.account.stored, heap.account.raw), (4, 3, 1));
-    assert!(heap.account.notes.iter().any(|note| note.contains("encrypted")));
+    assert_eq!(collected.said(0), all, "and nothing of it twice");
+    assert_eq!(collected.after_the_clear(0), all[2..]);
+    assert_eq!(collected.kinds(0), ["imported/codex/compacted", "cleared"]);
+    assert_eq!(
+        (collected.account.records, collected.account.stored, collected.account.raw),
+        (4, 3, 1)
+    );
+    assert!(collected.account.notes.iter().any(|note| note.contains("encrypted")));
 }
 
 #[test]
@@ -198,7 +211,7 @@ fn a_rollout_says_where_it_came_from() {
         ),
     ] {
         let lines = [line("session_meta", meta), said("user", "a")];
-        let heap = read_as("r.jsonl", text(&lines), Format::Codex);
-        assert_eq!(heap.found(0).parent.as_ref().expect("a parent").identity, identity);
+        let collected = read_as("r.jsonl", text(&lines), Format::Codex);
+        assert_eq!(collected.found(0).parent.as_ref().expect("a parent").identity, identity);
     }
 }

@@ -35,9 +35,9 @@ const GOOSE: &str = r#"
 #[test]
 fn goose_is_read_with_calls_compaction_and_tokens() {
     let folder = tempfile::tempdir().expect("a folder");
-    let heap = read_file(&database(folder.path(), GOOSE), Format::Goose).expect("it is read");
+    let collected = read_file(&database(folder.path(), GOOSE), Format::Goose).expect("it is read");
     assert_eq!(
-        heap.said(0),
+        collected.said(0),
         [
             "user: list",
             "assistant: shell({\"command\":\"ls\"})",
@@ -47,12 +47,12 @@ fn goose_is_read_with_calls_compaction_and_tokens() {
             "tool: = gone",
         ]
     );
-    assert_eq!(heap.kinds(0), ["imported/goose/session", "cleared", "imported/goose/robot"]);
-    assert_eq!(heap.said(1), ["user: alone"], "messages whose session is gone");
-    assert_eq!(heap.account.records, 9);
-    assert_eq!((heap.account.calls, heap.account.pairs), (2, 2));
-    assert_eq!(heap.account.tokens, Usage { input: 90, output: 10, ..Usage::default() });
-    assert_eq!(heap.found(0).created_at.expect("a time").to_string(), "2026-01-01T10:00:00Z");
+    assert_eq!(collected.kinds(0), ["imported/goose/session", "cleared", "imported/goose/robot"]);
+    assert_eq!(collected.said(1), ["user: alone"], "messages whose session is gone");
+    assert_eq!(collected.account.records, 9);
+    assert_eq!((collected.account.calls, collected.account.pairs), (2, 2));
+    assert_eq!(collected.account.tokens, Usage { input: 90, output: 10, ..Usage::default() });
+    assert_eq!(collected.found(0).created_at.expect("a time").to_string(), "2026-01-01T10:00:00Z");
 }
 
 const LLM: &str = r#"
@@ -76,14 +76,14 @@ const LLM: &str = r#"
 #[test]
 fn llm_keeps_results_before_the_prompt_that_sent_them() {
     let folder = tempfile::tempdir().expect("a folder");
-    let heap = read_file(&database(folder.path(), LLM), Format::Llm).expect("it is read");
+    let collected = read_file(&database(folder.path(), LLM), Format::Llm).expect("it is read");
     assert_eq!(
-        heap.said(0),
+        collected.said(0),
         ["user: which version?", "assistant: llm_version({})", "tool: = 0.27", "assistant: 0.27"]
     );
-    assert_eq!(heap.said(1), ["user: a long text\n\nalone", "assistant: yes"]);
-    assert_eq!((heap.account.records, heap.account.pairs), (6, 1));
-    assert_eq!(heap.account.tokens, Usage { input: 50, output: 11, ..Usage::default() });
+    assert_eq!(collected.said(1), ["user: a long text\n\nalone", "assistant: yes"]);
+    assert_eq!((collected.account.records, collected.account.pairs), (6, 1));
+    assert_eq!(collected.account.tokens, Usage { input: 50, output: 11, ..Usage::default() });
 }
 
 const LLM_THREADS: &str = r#"
@@ -117,20 +117,21 @@ const LLM_THREADS: &str = r#"
 #[test]
 fn llm_threads_are_sessions_and_shared_messages_are_in_each() {
     let folder = tempfile::tempdir().expect("a folder");
-    let heap = read_file(&database(folder.path(), LLM_THREADS), Format::Llm).expect("it is read");
+    let collected =
+        read_file(&database(folder.path(), LLM_THREADS), Format::Llm).expect("it is read");
     let shared = [
         "user: a long text\nwhich?",
         "assistant: llm_version({\"v\":1})",
         "tool: = 0.32",
         "assistant: It is 0.32.",
     ];
-    assert_eq!(heap.said(0), [&shared[..], &["user: thanks", "assistant: Sure."]].concat());
-    assert_eq!(heap.said(1), [&shared[..], &["user: other", "assistant: way"]].concat());
-    assert_eq!(heap.said(2), ["user: alone", "assistant: yes"]);
-    assert_eq!(heap.kinds(0), ["imported/llm/thread", "imported/llm/system"]);
-    let fork = heap.found(1).parent.as_ref().expect("a parent");
+    assert_eq!(collected.said(0), [&shared[..], &["user: thanks", "assistant: Sure."]].concat());
+    assert_eq!(collected.said(1), [&shared[..], &["user: other", "assistant: way"]].concat());
+    assert_eq!(collected.said(2), ["user: alone", "assistant: yes"]);
+    assert_eq!(collected.kinds(0), ["imported/llm/thread", "imported/llm/system"]);
+    let fork = collected.found(1).parent.as_ref().expect("a parent");
     assert_eq!(fork.identity, "c1");
-    let account = &heap.account;
+    let account = &collected.account;
     assert_eq!((account.records, account.unreadable), (2 + 5 + 11 + 14, 1), "{account:?}");
     assert_eq!((account.calls, account.pairs), (1, 1));
     assert_eq!(account.tokens, Usage { input: 91, output: 19, ..Usage::default() });
@@ -148,11 +149,11 @@ fn an_llm_thread_continues_the_conversation_it_repeats() {
         INSERT INTO turns (id, thread_id, parent_message_hash, tip_message_hash) VALUES ('9', 'c1', 'p3', 'p4');",
         LLM_THREADS.split("INSERT").next().unwrap_or_default().replace("CREATE TABLE fragments (id INTEGER PRIMARY KEY, content TEXT);", "")
     );
-    let heap = read_file(&database(folder.path(), &both), Format::Llm).expect("it is read");
-    let said = heap.said(0);
+    let collected = read_file(&database(folder.path(), &both), Format::Llm).expect("it is read");
+    let said = collected.said(0);
     assert_eq!(said.iter().filter(|line| line.contains("which version?")).count(), 1, "{said:?}");
     assert_eq!(said[said.len() - 2..], ["user: and now?", "assistant: the same"]);
-    assert_eq!(heap.sessions.iter().filter(|(found, _)| found.identity == "c1").count(), 1);
+    assert_eq!(collected.sessions.iter().filter(|(found, _)| found.identity == "c1").count(), 1);
 }
 
 const AGENTS: &str = r#"
@@ -173,15 +174,15 @@ const AGENTS: &str = r#"
 #[test]
 fn a_database_of_the_agents_sdk_is_read_under_any_table_names() {
     let folder = tempfile::tempdir().expect("a folder");
-    let heap =
+    let collected =
         read_file(&database(folder.path(), AGENTS), Format::OpenAiAgents).expect("it is read");
     assert_eq!(
-        heap.said(0),
+        collected.said(0),
         ["user: list", "assistant: ls({\"d\":1})", "tool: = a", "assistant: One file."]
     );
-    assert_eq!((heap.account.records, heap.account.raw), (8, 3));
+    assert_eq!((collected.account.records, collected.account.raw), (8, 3));
     let tokens = Usage { input: 30, output: 9, cache_read: 20, cache_write: 0 };
-    assert_eq!(heap.account.tokens, tokens);
+    assert_eq!(collected.account.tokens, tokens);
 }
 
 #[test]
@@ -195,9 +196,9 @@ fn an_opencode_database_is_read_like_its_folder() {
         INSERT INTO message VALUES ('m1', 's', 1730000000001, '{"role":"user"}');
         INSERT INTO part VALUES ('p1', 'm1', 's', '{"type":"text","text":"hi"}');
     "#;
-    let heap = read_file(&database(folder.path(), sql), Format::OpenCode).expect("it is read");
-    assert_eq!(heap.said(0), ["user: hi"]);
-    assert_eq!(heap.account.records, 3);
+    let collected = read_file(&database(folder.path(), sql), Format::OpenCode).expect("it is read");
+    assert_eq!(collected.said(0), ["user: hi"]);
+    assert_eq!(collected.account.records, 3);
 }
 
 const OPENCODE_ROWS: &str = r#"
@@ -216,9 +217,10 @@ const OPENCODE_ROWS: &str = r#"
 #[test]
 fn the_newest_tables_of_opencode_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    let heap = read_file(&database(folder.path(), OPENCODE_ROWS), Format::OpenCode).expect("read");
+    let collected =
+        read_file(&database(folder.path(), OPENCODE_ROWS), Format::OpenCode).expect("read");
     assert_eq!(
-        heap.said(0),
+        collected.said(0),
         [
             "user: list",
             "assistant: One. shell({\"command\":\"ls\"}) read({})",
@@ -227,11 +229,11 @@ fn the_newest_tables_of_opencode_are_read() {
             "user: more"
         ]
     );
-    assert_eq!(heap.said(1), ["user: alone"]);
-    let account = &heap.account;
+    assert_eq!(collected.said(1), ["user: alone"]);
+    let account = &collected.account;
     assert_eq!((account.records, account.calls, account.pairs), (7, 2, 2));
     assert_eq!(account.tokens, Usage { input: 9, output: 3, cache_read: 4, cache_write: 0 });
-    assert_eq!(heap.found(0).profile.workspace.as_deref(), Some("/w"));
+    assert_eq!(collected.found(0).profile.workspace.as_deref(), Some("/w"));
 }
 
 #[test]
@@ -246,10 +248,10 @@ fn what_opencode_keeps_in_both_tables_is_said_once() {
         INSERT INTO message VALUES ('m1', 's', 1730000000001, '{{\"role\":\"user\"}}');
         INSERT INTO part VALUES ('p1', 'm1', 's', '{{\"type\":\"text\",\"text\":\"list\"}}');"
     );
-    let heap = read_file(&database(folder.path(), &sql), Format::OpenCode).expect("read");
-    assert_eq!(heap.said(0), ["user: list"]);
-    assert_eq!(heap.sessions.len(), 2);
-    assert_eq!((heap.account.records, heap.account.raw), (10, 7));
+    let collected = read_file(&database(folder.path(), &sql), Format::OpenCode).expect("read");
+    assert_eq!(collected.said(0), ["user: list"]);
+    assert_eq!(collected.sessions.len(), 2);
+    assert_eq!((collected.account.records, collected.account.raw), (10, 7));
 }
 
 #[test]
@@ -265,7 +267,7 @@ fn a_database_that_is_being_written_is_read_and_nothing_appears_beside_an_idle_o
     read_file(&path, Format::OpenAiAgents).expect("it is read");
     assert_eq!(names().len(), 1, "{:?}", names());
     assert_eq!(std::fs::read(&path).expect("read"), before);
-    // A writer that is in the middle of something.
+    // A writer in the middle of a transaction.
     let writer = Connection::open(&path).expect("opened");
     writer
         .execute_batch(
@@ -273,8 +275,8 @@ fn a_database_that_is_being_written_is_read_and_nothing_appears_beside_an_idle_o
              BEGIN; INSERT INTO my_messages (session_id, message_data) VALUES ('talk', '{\"role\":\"user\",\"content\":\"not yet\"}');",
         )
         .expect("written");
-    let heap = read_file(&path, Format::OpenAiAgents).expect("it is read");
-    assert_eq!(heap.said(0).last().map(String::as_str), Some("user: new"));
+    let collected = read_file(&path, Format::OpenAiAgents).expect("it is read");
+    assert_eq!(collected.said(0).last().map(String::as_str), Some("user: new"));
     writer.execute_batch("COMMIT").expect("the reader held nothing up");
 }
 
@@ -304,7 +306,7 @@ fn a_database_that_is_damaged_or_of_another_program_is_named() {
     assert_eq!(recognise(&path).expect("it is looked at"), None);
     std::fs::write(&path, [b"SQLite format 3\0", &[0xff; 200][..]].concat()).expect("written");
     assert!(recognise(&path).is_err(), "it says what is wrong");
-    // A table in the middle of which pages are gone.
+    // A table with missing pages in the middle.
     std::fs::remove_file(&path).expect("removed");
     let filler = format!(
         "{AGENTS} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
@@ -315,6 +317,10 @@ fn a_database_that_is_damaged_or_of_another_program_is_named() {
     let middle = bytes.len() / 2;
     bytes[middle..middle + 8192].fill(0xee);
     std::fs::write(&path, bytes).expect("written");
-    let heap = read_file(&path, Format::OpenAiAgents).expect("what is whole is read");
-    assert!(heap.account.unreadable > 0 && heap.account.stored > 100, "{:?}", heap.account);
+    let collected = read_file(&path, Format::OpenAiAgents).expect("what is whole is read");
+    assert!(
+        collected.account.unreadable > 0 && collected.account.stored > 100,
+        "{:?}",
+        collected.account
+    );
 }

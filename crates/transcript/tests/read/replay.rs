@@ -1,13 +1,13 @@
 //! The seeds of the fuzz targets, through every reader: they are small and strange on purpose.
 //!
-//! A seed is called after the format it must be recognised as, or `none`.
+//! A seed is named after the format it must be recognised as, or `none`.
 
 use std::path::{Path, PathBuf};
 
 use rethread_core::Body;
 use rethread_transcript::read::{Format, read, recognise};
 
-use crate::support::{Heap, options};
+use crate::support::{Collected, options};
 
 fn seeds() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
@@ -32,17 +32,17 @@ fn every_seed_is_recognised_as_what_it_is_called_after() {
 fn every_reader_survives_and_accounts_for_every_seed() {
     for seed in seeds() {
         for format in Format::ALL {
-            let mut heap = Heap::default();
-            // A reader may refuse what is not its own.
-            let Ok(account) = read(*format, &seed, &options(), &mut heap, &mut |_| {}) else {
+            let mut collected = Collected::default();
+            // A reader may refuse other formats.
+            let Ok(account) = read(*format, &seed, &options(), &mut collected, &mut |_| {}) else {
                 continue;
             };
             assert!(account.balances(), "{format:?} of {seed:?}: {account:?}");
             let explained = account.pairs + account.open + account.dropped;
             assert_eq!(account.calls, explained, "{format:?} of {seed:?}");
-            for entry in heap.sessions.iter().flat_map(|(_, entries)| entries) {
+            for entry in collected.sessions.iter().flat_map(|(_, entries)| entries) {
                 let json = entry.body.json();
-                let again = Body::parse(entry.body.kind(), &json).expect("a log takes it");
+                let again = Body::parse(entry.body.kind(), &json).expect("a log accepts it");
                 assert_eq!(again.json(), json, "{format:?} of {seed:?}");
             }
         }

@@ -42,7 +42,7 @@ fn document(path: &Path, value: &Value) {
     std::fs::write(path, value.to_string()).expect("written");
 }
 
-/// Messages as APIs take them.
+/// Messages in the formats of APIs.
 fn messages(turns: Range<usize>) -> Vec<Value> {
     let both = |turn| {
         [
@@ -431,7 +431,7 @@ pub(crate) fn llm_threads(path: &Path, turns: Range<usize>, header: u32) {
     database(path, &sql);
 }
 
-/// What is written, the format it is of, what its file is called, and how it is written.
+/// What is written, its format, its file name, and the writer.
 pub(crate) const SAMPLES: [(&str, Format, &str, Write); 26] = [
     ("claude-code", Format::ClaudeCode, "s-1.jsonl", claude_code),
     ("codex", Format::Codex, "rollout.jsonl", codex),
@@ -461,7 +461,7 @@ pub(crate) const SAMPLES: [(&str, Format, &str, Write); 26] = [
     ("openai-agents", Format::OpenAiAgents, "agents.db", openai_agents),
 ];
 
-/// Those that say nothing about themselves but how they begin.
+/// Formats without an id, identified by their beginning.
 pub(crate) fn is_nameless(name: &str) -> bool {
     let nameless = [
         "gemini checkpoint",
@@ -474,7 +474,7 @@ pub(crate) fn is_nameless(name: &str) -> bool {
     nameless.contains(&name)
 }
 
-/// Newer versions of goose give messages ids.
+/// Newer versions of goose assign ids to messages.
 pub(crate) fn goose_with_ids(path: &Path, turns: Range<usize>, header: u32) {
     goose(path, turns, header);
     let sql = "ALTER TABLE messages ADD COLUMN message_id TEXT; UPDATE messages SET message_id = 'm' || id;";

@@ -1,12 +1,12 @@
-//! The files of the programs this one grew from.
+//! The files of the programs that Rethread grew out of.
 
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
 use rethread_core::{Body, EntryId, Header, NewEntry, Owner, Session};
-use rethread_transcript::read::{Format, is_twin};
+use rethread_transcript::read::{Format, belongs_to_transcript};
 use rethread_transcript::write::markdown::TranscriptHeader;
 
-use crate::support::{Heap, options, read_as, read_file, written};
+use crate::support::{Collected, options, read_as, read_file, written};
 
 #[test]
 fn the_order_of_an_emacs_session_is_found_by_its_pairs() {
@@ -22,10 +22,10 @@ fn the_order_of_an_emacs_session_is_found_by_its_pairs() {
             r#"{{"id":"session-20250221-143015","messages":[{}],"timestamp":"2025-02-21T14:30:15-0800"}}"#,
             order.join(",")
         );
-        let heap = read_as("session-20250221-143015.json", text, Format::Magent);
-        assert_eq!(heap.said(0), expected);
-        assert_eq!(heap.account.orphans, 1);
-        let at = heap.sessions[0].1[0].at.expect("a time");
+        let collected = read_as("session-20250221-143015.json", text, Format::Magent);
+        assert_eq!(collected.said(0), expected);
+        assert_eq!(collected.account.orphans, 1);
+        let at = collected.sessions[0].1[0].at.expect("a time");
         assert_eq!(at.to_string(), "2025-02-21T22:30:15Z");
     }
 }
@@ -53,11 +53,11 @@ fn a_command_line_agents_folder_is_read_whole() {
     written(folder.path(), "broken.json", "{\"metadata\":");
     written(folder.path(), "last_session", "my-session");
     written(folder.path(), "index.json", r#"{"version":"1.0","sessions":{},"updatedAt":"x"}"#);
-    let heap = read_file(folder.path(), Format::Agent).expect("it is read");
-    assert_eq!(heap.said(0), ["user: hi", "assistant: hello"]);
-    assert_eq!(heap.kinds(0), ["imported/agent/context_summary"]);
-    assert_eq!(heap.found(0).profile.model.as_deref(), Some("gpt-5"));
-    assert_eq!(heap.account.unreadable, 1, "{:?}", heap.account);
+    let collected = read_file(folder.path(), Format::Agent).expect("it is read");
+    assert_eq!(collected.said(0), ["user: hi", "assistant: hello"]);
+    assert_eq!(collected.kinds(0), ["imported/agent/context_summary"]);
+    assert_eq!(collected.found(0).profile.model.as_deref(), Some("gpt-5"));
+    assert_eq!(collected.account.unreadable, 1, "{:?}", collected.account);
 }
 
 const BOT: &str = r#"{
@@ -71,16 +71,16 @@ const BOT: &str = r#"{
 
 #[test]
 fn a_bots_users_each_get_their_own_sessions() {
-    let heap = read_as("sessions.json", BOT, Format::Telegram);
-    assert_eq!(heap.said(0), ["user: cut \u{fffd}", "user: again", "assistant: "]);
-    let found = heap.found(0);
+    let collected = read_as("sessions.json", BOT, Format::Telegram);
+    assert_eq!(collected.said(0), ["user: cut \u{fffd}", "user: again", "assistant: "]);
+    let found = collected.found(0);
     assert_eq!(found.owner.as_deref(), Some("telegram:123456"));
     assert_eq!(found.keys, ["telegram:123456"]);
     assert_eq!(found.profile.workspace.as_deref(), Some("/srv/project"));
     assert_eq!(found.created_at.expect("a time").to_string(), "2025-01-15T18:00:00.123456Z");
-    assert_eq!(heap.found(1).keys, ["telegram:7:a:b"]);
-    assert_eq!(heap.found(1).owner.as_deref(), Some("telegram:7"));
-    assert!(heap.said(1).is_empty(), "a cleared session is a session");
+    assert_eq!(collected.found(1).keys, ["telegram:7:a:b"]);
+    assert_eq!(collected.found(1).owner.as_deref(), Some("telegram:7"));
+    assert!(collected.said(1).is_empty(), "a cleared session is a session");
 }
 
 /// A session as the bot saves it: `(role, text, second)`.
@@ -120,28 +120,28 @@ fn what_both_versions_of_a_bot_saved_for_a_user_is_one_session_in_order() {
     for [first, second] in orders {
         let of = |key: &str| if key == "7" { bot_saved(7, &old) } else { bot_saved(7, &new) };
         let file = format!("{{{first:?}: {}, {second:?}: {}}}", of(first), of(second));
-        let heap = read_as("sessions.json", file, Format::Telegram);
-        assert_eq!(heap.sessions.len(), 1, "{first}");
-        let found = heap.found(0);
+        let collected = read_as("sessions.json", file, Format::Telegram);
+        assert_eq!(collected.sessions.len(), 1, "{first}");
+        let found = collected.found(0);
         assert_eq!(
             (found.identity.as_str(), found.keys.as_slice()),
             ("7", &["telegram:7".into()][..])
         );
         assert_eq!(found.profile.workspace.as_deref(), Some("/srv/4"), "the one used last");
         assert_eq!(
-            heap.said(0),
+            collected.said(0),
             ["user: hello", "assistant: hi", "user: left behind", "user: more", "user: more"]
         );
-        assert!(heap.account.balances(), "{:?}", heap.account);
+        assert!(collected.account.balances(), "{:?}", collected.account);
     }
 }
 
 #[test]
 fn a_bots_file_that_was_cut_off_keeps_what_is_whole() {
     let cut = &BOT[..BOT.find("\"again\"").expect("there") + 4];
-    let heap = read_as("sessions.json", cut, Format::Telegram);
-    assert_eq!(heap.said(0), ["user: cut \u{fffd}"]);
-    assert_eq!(heap.account.unreadable, 1);
+    let collected = read_as("sessions.json", cut, Format::Telegram);
+    assert_eq!(collected.said(0), ["user: cut \u{fffd}"]);
+    assert_eq!(collected.account.unreadable, 1);
 }
 
 const OLD: &str = "# Simple Sally Conversation\n\n**Date:** 2025-12-30T23:59:58\n\n**Agent:** Simple Sally\n\n---\n\n\
@@ -152,11 +152,11 @@ const OLD: &str = "# Simple Sally Conversation\n\n**Date:** 2025-12-30T23:59:58\
 
 #[test]
 fn a_markdown_transcript_of_an_old_version_is_read() {
-    let heap = read_as("old.md", OLD, Format::Markdown);
-    assert_eq!(heap.said(0).len(), 4);
+    let collected = read_as("old.md", OLD, Format::Markdown);
+    assert_eq!(collected.said(0).len(), 4);
     let kinds = ["finished", "finished", "summary", "imported/markdown/rest"];
-    assert_eq!(heap.kinds(0), kinds, "and the words around it");
-    let at = |index: usize| heap.sessions[0].1[index].at.expect("a time").to_string();
+    assert_eq!(collected.kinds(0), kinds, "and the words around it");
+    let at = |index: usize| collected.sessions[0].1[index].at.expect("a time").to_string();
     assert_eq!(at(0), "2025-12-31T07:59:59Z");
     assert_eq!(at(3), "2025-12-31T08:00:03Z", "past midnight");
 }
@@ -185,9 +185,9 @@ const SALLY: &str = "simple_sally_20251230_112153";
 #[test]
 fn a_date_that_is_that_of_the_last_save_moves_nothing_to_another_day() {
     let times = |text: String| {
-        let heap = read_as("s.md", text, Format::Markdown);
-        let mut times = vec![heap.found(0).created_at.expect("a time").to_string()];
-        let said = heap.sessions[0].1.iter().filter(|entry| entry.body.message().is_some());
+        let collected = read_as("s.md", text, Format::Markdown);
+        let mut times = vec![collected.found(0).created_at.expect("a time").to_string()];
+        let said = collected.sessions[0].1.iter().filter(|entry| entry.body.message().is_some());
         times.extend(said.step_by(2).map(|entry| entry.at.expect("a time").to_string()));
         times
     };
@@ -217,8 +217,8 @@ fn a_transcript_that_grew_is_the_same_session_with_more_in_it() {
             saved(id, "2025-12-30T11:52:10", &queries, summary),
         ]
         .map(|text| read_as("s.md", text, Format::Markdown));
-        let ids = |heap: &Heap| {
-            heap.sessions[0].1.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>()
+        let ids = |collected: &Collected| {
+            collected.sessions[0].1.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>()
         };
         for pair in versions.windows(2) {
             assert_eq!(pair[0].found(0).identity, pair[1].found(0).identity, "{id}");
@@ -249,9 +249,9 @@ fn cumulative_counts_are_split_by_turn() {
     assert_eq!(read([turn(1, 10, 20), turn(2, 25, 21), turn(3, 40, 22)]), usage(75, 63));
 }
 
-/// The transcript that is written of what was read of one.
-fn written_again(heap: &Heap) -> String {
-    let (found, entries) = &heap.sessions[0];
+/// The transcript written from an imported transcript.
+fn written_again(collected: &Collected) -> String {
+    let (found, entries) = &collected.sessions[0];
     let created_at = found.created_at.expect("a time");
     let id = rethread_core::SessionId::of_source(&Owner::local(), &found.identity);
     let mut header = Header::new(id, Owner::local(), created_at);
@@ -291,8 +291,8 @@ fn what_a_transcript_says_of_times_and_tokens_is_written_again_to_the_letter() {
         "# Simple Sally Conversation\n\n**Session ID:** {SALLY}\n**Date:** 2025-12-30T11:21:53.000000\n\
          **Agent:** Simple Sally\n**Agent Path:** /agents/sally.py\n**Total Queries:** 4\n\n---\n\n{turns}"
     );
-    let heap = read_as("s.md", text.clone(), Format::Markdown);
-    let again = written_again(&heap);
+    let collected = read_as("s.md", text.clone(), Format::Markdown);
+    let again = written_again(&collected);
     assert_eq!(again.replace("\n\n\n", "\n\n"), text);
 }
 
@@ -308,8 +308,8 @@ fn running_totals_are_kept_beside_what_each_turn_added() {
     };
     let head = "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n\n---\n\n";
     let text = format!("{head}{}{}{}", turn(1, 10, 20), turn(2, 25, 41), turn(3, 40, 62));
-    let heap = read_as("s.md", text, Format::Markdown);
-    let replies = heap.sessions[0].1.iter().filter_map(|entry| entry.body.message());
+    let collected = read_as("s.md", text, Format::Markdown);
+    let replies = collected.sessions[0].1.iter().filter_map(|entry| entry.body.message());
     let replies = replies.filter(|message| message.role == rethread_core::Role::Assistant);
     let told: Vec<(u64, String)> = replies
         .map(|reply| {
@@ -319,7 +319,7 @@ fn running_totals_are_kept_beside_what_each_turn_added() {
         .collect();
     assert_eq!(told.iter().map(|(output, _)| *output).collect::<Vec<_>>(), [20, 21, 21]);
     assert!(told[2].1.contains(r#""output":62"#), "{told:?}");
-    let again = written_again(&heap);
+    let again = written_again(&collected);
     assert!(again.contains("*Time: 1.0s | Tokens: 102 (in: 40, out: 62)*"), "{again}");
 }
 
@@ -368,8 +368,8 @@ fn a_fence_left_open_hides_neither_the_reply_nor_the_summary() {
     assert_eq!(said, ["user: see:\n```\nfoo", "assistant: So:\n```rust\nbar\n```"]);
     let cut = "## Query 1 (10:00:01)\n**You:** go\n\n**Sally:** So:\n```rust\nfn cut(\n\n---\n\n\
                <!-- SESSION_SUMMARY_START -->\nUse:\n```\nx\n```\n<!-- SESSION_SUMMARY_END -->\n";
-    let heap = read_as("s.md", format!("{head}{cut}"), Format::Markdown);
-    assert!(heap.kinds(0).contains(&"summary"), "{:?}", heap.kinds(0));
+    let collected = read_as("s.md", format!("{head}{cut}"), Format::Markdown);
+    assert!(collected.kinds(0).contains(&"summary"), "{:?}", collected.kinds(0));
 }
 
 #[test]
@@ -396,15 +396,15 @@ fn the_twin_of_a_transcript_is_kept_with_it() {
     let path = written(folder.path(), "s.md", text);
     let twin = r#"{"queries": [{"query": "which one?", "tool_output": "only here"}]}"#;
     let other = written(folder.path(), "s.json", twin);
-    let heap = read_file(&path, Format::Markdown).expect("it is read");
-    assert_eq!(heap.kinds(0), ["imported/markdown/twin"]);
-    let kept = heap.sessions[0].1.last().expect("an entry");
+    let collected = read_file(&path, Format::Markdown).expect("it is read");
+    assert_eq!(collected.kinds(0), ["imported/markdown/twin"]);
+    let kept = collected.sessions[0].1.last().expect("an entry");
     assert_eq!(kept.body.json(), twin, "byte for byte");
-    assert!(is_twin(&other));
-    // Another file of that name is none.
+    assert!(belongs_to_transcript(&other));
+    // Another file with that name is not one.
     for text in [r#"{"queries": ["something else"]}"#, "{\"which one?\"", ""] {
         written(folder.path(), "s.json", text);
-        assert!(!is_twin(&other), "{text}");
+        assert!(!belongs_to_transcript(&other), "{text}");
         assert_eq!(read_file(&path, Format::Markdown).expect("it is read").kinds(0).len(), 0);
     }
 }

@@ -11,12 +11,12 @@ use rethread_transcript::read::{
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(crate) struct Heap {
+pub(crate) struct Collected {
     pub(crate) sessions: Vec<(FoundSession, Vec<FoundEntry>)>,
     pub(crate) account: Account,
 }
 
-impl Sink for Heap {
+impl Sink for Collected {
     fn session(&mut self, found: FoundSession) -> Result<(), BoxError> {
         self.sessions.push((found, Vec::new()));
         Ok(())
@@ -28,8 +28,8 @@ impl Sink for Heap {
     }
 }
 
-impl Heap {
-    /// What is said in a session: the role, and the words or what stands for them.
+impl Collected {
+    /// The messages of a session: the role, and the text or a placeholder.
     pub(crate) fn said(&self, session: usize) -> Vec<String> {
         let entries = self.sessions[session].1.iter();
         entries.filter_map(|entry| entry.body.message()).map(shown).collect()
@@ -77,18 +77,18 @@ pub(crate) fn options() -> Options {
 }
 
 /// Reads a file that must be of this format.
-pub(crate) fn read_file(path: &Path, format: Format) -> Result<Heap, ReadError> {
+pub(crate) fn read_file(path: &Path, format: Format) -> Result<Collected, ReadError> {
     assert_eq!(recognise(path).expect("it can be looked at"), Some(format), "{path:?}");
-    let mut heap = Heap::default();
-    let account = read(format, path, &options(), &mut heap, &mut |_| {})?;
+    let mut collected = Collected::default();
+    let account = read(format, path, &options(), &mut collected, &mut |_| {})?;
     assert!(account.balances(), "{account:?}");
     assert_eq!(account.calls, account.pairs + account.open + account.dropped, "{account:?}");
-    heap.account = account;
-    Ok(heap)
+    collected.account = account;
+    Ok(collected)
 }
 
 /// Writes a text to a file and reads it.
-pub(crate) fn read_as(name: &str, text: impl AsRef<[u8]>, format: Format) -> Heap {
+pub(crate) fn read_as(name: &str, text: impl AsRef<[u8]>, format: Format) -> Collected {
     let folder = tempfile::tempdir().expect("a folder");
     let path = written(folder.path(), name, text);
     read_file(&path, format).expect("it is read")

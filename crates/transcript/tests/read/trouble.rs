@@ -2,7 +2,7 @@
 
 use rethread_transcript::read::{Format, LINE_BYTES_MAX, read, recognise};
 
-use crate::support::{Heap, options, read_as, written};
+use crate::support::{Collected, options, read_as, written};
 
 /// A small file of every format that is one file.
 const SAMPLES: &[(&str, &str)] = &[
@@ -80,8 +80,8 @@ fn no_reader_stumbles_over_any_file_cut_off_at_any_byte() {
             let seen = recognise(&path).ok().flatten();
             let formats = [Format::ClaudeCode, Format::Codex, Format::Gemini, Format::Magent];
             for format in seen.into_iter().chain(formats) {
-                let mut heap = Heap::default();
-                if let Ok(account) = read(format, &path, &options(), &mut heap, &mut |_| {}) {
+                let mut collected = Collected::default();
+                if let Ok(account) = read(format, &path, &options(), &mut collected, &mut |_| {}) {
                     assert!(account.balances(), "{format:?} at {end}: {account:?}");
                 }
             }
@@ -110,9 +110,9 @@ fn a_line_of_a_hundred_megabytes_is_passed_over_and_named() {
     };
     let long = "x".repeat(LINE_BYTES_MAX + 1);
     let text = format!("{}{}{}", line("a"), line(&long), line("bb"));
-    let heap = read_as("s.jsonl", text, Format::ClaudeCode);
-    assert_eq!(heap.said(0), ["user: a", "user: bb"]);
-    assert_eq!(heap.account.problems[0].place, "line 2");
+    let collected = read_as("s.jsonl", text, Format::ClaudeCode);
+    assert_eq!(collected.said(0), ["user: a", "user: bb"]);
+    assert_eq!(collected.account.problems[0].place, "line 2");
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn a_nesting_bomb_is_kept_and_does_no_harm() {
     let text = format!(
         "{{\"type\":\"user\",\"uuid\":\"u\",\"sessionId\":\"s\",\"message\":{{\"role\":\"user\",\"content\":\"a\"}}}}\n{{\"type\":\"deep\",\"sessionId\":\"s\",\"x\":{bomb}}}\n"
     );
-    let heap = read_as("s.jsonl", text, Format::ClaudeCode);
-    assert_eq!((heap.account.stored, heap.account.raw), (1, 1));
+    let collected = read_as("s.jsonl", text, Format::ClaudeCode);
+    assert_eq!((collected.account.stored, collected.account.raw), (1, 1));
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn a_zstd_bomb_ends_early() {
     let packed = zstd::encode_all(&vec![b'\n'; 64 << 20][..], 19).expect("packed");
     let folder = tempfile::tempdir().expect("a folder");
     let path = written(folder.path(), "b.jsonl.zst", packed);
-    let mut heap = Heap::default();
-    let done = read(Format::Codex, &path, &options(), &mut heap, &mut |_| {});
+    let mut collected = Collected::default();
+    let done = read(Format::Codex, &path, &options(), &mut collected, &mut |_| {});
     let told = done.map(|account| account.unreadable);
     assert!(matches!(told, Err(_) | Ok(1)), "{told:?}");
 }
@@ -140,8 +140,8 @@ fn a_zstd_bomb_ends_early() {
 fn bytes_that_are_not_text_cost_only_their_line() {
     let mut bytes = b"{\"type\":\"user\",\"uuid\":\"u\",\"sessionId\":\"s\",\"message\":{\"role\":\"user\",\"content\":\"a\"}}\n".to_vec();
     bytes.extend(b"\xff\xfe\x00\n");
-    let heap = read_as("s.jsonl", bytes, Format::ClaudeCode);
-    assert_eq!((heap.account.stored, heap.account.unreadable), (1, 1));
+    let collected = read_as("s.jsonl", bytes, Format::ClaudeCode);
+    assert_eq!((collected.account.stored, collected.account.unreadable), (1, 1));
 }
 
 #[test]
@@ -160,16 +160,17 @@ fn a_file_that_breaks_off_before_anything_is_said_makes_no_session() {
             _ => lines[0],
         };
         let last = lines[lines.len() - 1];
-        let heap = read_as("cut.jsonl", format!("{head}\n{}", &last[..last.len() / 2]), format);
-        assert_eq!(heap.sessions.len(), 0, "{name}");
-        let account = &heap.account;
+        let collected =
+            read_as("cut.jsonl", format!("{head}\n{}", &last[..last.len() / 2]), format);
+        assert_eq!(collected.sessions.len(), 0, "{name}");
+        let account = &collected.account;
         assert_eq!((account.sessions, account.records, account.unreadable), (0, 2, 2), "{name}");
         assert!(
             account.notes.iter().any(|note| note.contains("ends before the first message")),
             "{account:?}"
         );
-        // What is whole and says nothing is kept.
-        let heap = read_as("whole.jsonl", format!("{head}\n"), format);
-        assert_eq!((heap.sessions.len(), heap.account.unreadable), (1, 0), "{name}");
+        // Complete records without content are kept.
+        let collected = read_as("whole.jsonl", format!("{head}\n"), format);
+        assert_eq!((collected.sessions.len(), collected.account.unreadable), (1, 0), "{name}");
     }
 }

@@ -80,7 +80,7 @@ pub(super) const GREETING: &str = "Hello. Ask me about this folder or about what
     for example \"how do we handle retries?\", \"what did we decide about the queue?\", \
     \"list files\" or \"read README.md\".";
 
-pub(super) const THANKS: &str = "You are welcome. Ask on whenever you like.";
+pub(super) const THANKS: &str = "You are welcome. Ask me anything else.";
 
 pub(super) const HELP: &str = "I look things up; I do not think, write or change anything. You can\n\
     - ask a question: I quote the passages that fit best, with their sources\n\

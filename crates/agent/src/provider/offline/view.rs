@@ -24,15 +24,12 @@ pub(super) struct Turn<'a> {
 
 /// A result of a tool.
 pub(super) struct Answer<'a> {
-    /// The tool.
     pub(super) tool: &'a str,
-    /// Its input.
     pub(super) input: Value,
     /// Its text, which may have been truncated.
     pub(super) text: String,
     /// The lines of a file that it shows, by their numbers.
     pub(super) lines: BTreeMap<u64, String>,
-    /// It failed.
     pub(super) failed: bool,
 }
 
@@ -127,8 +124,9 @@ impl Answer<'_> {
     }
 }
 
-/// The lines that a result of `read_file` shows, from `first` on, by their numbers in the file. Only
-/// some lines are numbered; those a context refers to as shown above are taken from what is `known`.
+/// The lines that a result of `read_file` shows, from `first` on, by their numbers in the file.
+/// Only some lines are numbered; those a context refers to as shown above are taken from what is
+/// `known`.
 fn file_lines(text: &str, first: u64, known: &BTreeMap<u64, String>) -> BTreeMap<u64, String> {
     /// Lines between two numbers: blank ones that a context leaves out, at most.
     const UNNUMBERED_MAX: u64 = 10;
@@ -203,7 +201,8 @@ mod tests {
 
     #[test]
     fn lines_keep_their_numbers_where_a_context_shows_only_some_of_them() {
-        let first = "5\tfive\n6\tsix\n7\tseven\n8\teight\n[lines 5-8 of 99; read on with offset=9]";
+        let first =
+            "5\tfive\n6\tsix\n7\tseven\n8\teight\n[lines 5-8 of 99; continue with offset=9]";
         let known = file_lines(first, 5, &BTreeMap::new());
         assert_eq!(known.keys().copied().collect::<Vec<_>>(), [5, 6, 7, 8]);
         // The same file from line 4 on: 5 to 8 were shown, 9 is new, 10 and 11 are cut.

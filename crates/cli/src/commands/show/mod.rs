@@ -71,7 +71,7 @@ fn show_json(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Erro
     let mut out = VisibleJson::new(out);
     write!(out, "{{\"session\":{},\"entries\":[", json_of(&session))?;
     let (mut comma, mut broken) = ("", None);
-    for entry in cli.sessions.entries(session.id(), range).around_damage() {
+    for entry in cli.sessions.entries(session.id(), range).skip_damaged() {
         match entry {
             Ok(entry) => {
                 write!(out, "{comma}{}", json_of(&entry))?;
@@ -115,7 +115,7 @@ fn show_text(
         write!(out, "{}", conversation.begins_with_summary(program, messages, &all))?;
     }
     let mut damaged = None;
-    for entry in cli.sessions.entries(session.id(), range).around_damage() {
+    for entry in cli.sessions.entries(session.id(), range).skip_damaged() {
         let entry: Entry = entry?;
         if entry.is_lost() {
             damaged = damaged.or(Some(entry.seq));
@@ -138,7 +138,7 @@ fn show_text(
 fn compacted_elsewhere(cli: &Cli, session: &Session) -> Result<Option<(&'static str, u64)>, Error> {
     let begins = session.tally.begins();
     let before = cli.sessions.entries(session.id(), begins.saturating_sub(2)..begins);
-    let before = before.around_damage().collect::<sessions::Result<Vec<Entry>>>()?;
+    let before = before.skip_damaged().collect::<sessions::Result<Vec<Entry>>>()?;
     let [mark, cleared] = before.as_slice() else { return Ok(None) };
     Ok(match (&mark.body, &cleared.body) {
         (Body::Unknown { kind, .. }, Body::Cleared { .. }) => {

@@ -11,9 +11,9 @@ use rethread_core::turn::{Turn, TurnPart};
 use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::attach::in_home;
-use super::say::{Look, print};
+use super::output::{Look, print};
 use super::turn_view::CallRecord;
-use super::{Chat, ChatCommand, clipboard, cost, help, replay, window};
+use super::{Chat, ChatCommand, clipboard, context_window, cost, help, replay};
 use crate::args::List;
 use crate::commands::{change, context, list, next_call, search, show, stats};
 use crate::errors::Error;
@@ -130,7 +130,7 @@ impl Chat {
             self.voice.notice(format_args!("({before} before the last clear: `/history all`)\n"));
         }
         let mut turn = Turn::default();
-        let entries = self.handle.sessions().entries(session.id(), range).around_damage();
+        let entries = self.handle.sessions().entries(session.id(), range).skip_damaged();
         for entry in entries {
             if let Err(next) = turn.push(entry?) {
                 print(&replay::turn(&std::mem::take(&mut turn), agent, &style))?;
@@ -158,7 +158,7 @@ impl Chat {
 
     /// The session that SEL selects; 1 is the newest of the others.
     pub(super) fn select(&self, sel: &str) -> Result<SessionId, sessions::Error> {
-        self.handle.sessions().select_beside(sel, self.session)
+        self.handle.sessions().select_other(sel, self.session)
     }
 
     fn sessions(&self) -> Result<(), Error> {
@@ -246,7 +246,7 @@ impl Chat {
             let project = context::project_line(self.handle.sessions(), &session)?;
             let context = self.handle.sessions().build(session.clone(), &policy, &model)?;
             let shape = (columns(), self.voice.look == Look::Plain);
-            for line in window::lines(&context, (&model, &specs), restored, shape) {
+            for line in context_window::lines(&context, (&model, &specs), restored, shape) {
                 self.voice.notice(line);
             }
             let (models, now) = (&self.cli.config.models, self.cli.now());
@@ -270,7 +270,7 @@ impl Chat {
         let id = self.current()?;
         let entries = self.handle.sessions().get(id)?.tally.entries;
         let (mut turns, mut question) = (Vec::new(), String::new());
-        for entry in self.handle.sessions().entries(id, 0..entries).around_damage() {
+        for entry in self.handle.sessions().entries(id, 0..entries).skip_damaged() {
             match TurnPart::of(&entry?.body) {
                 TurnPart::Question(message) => question = message.plain_text(),
                 TurnPart::Finished(finished) => turns.push(cost::TurnCost {

@@ -11,10 +11,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::entry::{Body, Carried};
+use crate::entry::{Body, CarriedMessage};
+use crate::identifiers::identifiers;
 use crate::log::Log;
 use crate::message::{BlockKind, Message, Role};
-use crate::names::names;
 use crate::tokens::count;
 use crate::turn::left_out;
 
@@ -49,10 +49,10 @@ struct Use {
 
 /// The names used in the last turns of a log, those most likely to be needed again first, in at
 /// most this many tokens. Names in `tail`, which is carried over anyway, are not repeated.
-pub fn names_in_use(log: &Log, tail: &[Carried], tokens_max: u32) -> Vec<String> {
+pub fn identifiers_in_use(log: &Log, tail: &[CarriedMessage], tokens_max: u32) -> Vec<String> {
     let mut uses = uses(log);
     for (_, text) in tail.iter().flat_map(|carried| texts(&carried.message)) {
-        for name in names(&text) {
+        for name in identifiers(&text) {
             uses.remove(name);
         }
     }
@@ -108,7 +108,7 @@ fn add(uses: &mut HashMap<String, Use>, message: &Message, seq: u64, replies_sin
     let texts = texts(message);
     for weight in [SAID, SHOWN] {
         let texts = texts.iter().filter(|(counts, _)| *counts == weight);
-        let once: HashSet<&str> = texts.flat_map(|(_, text)| names(text)).collect();
+        let once: HashSet<&str> = texts.flat_map(|(_, text)| identifiers(text)).collect();
         for name in once {
             let known = uses.entry(name.to_owned()).or_default();
             known.worth += weight * SCALE / (replies_since + HALF_AFTER_REPLIES);
@@ -183,7 +183,7 @@ mod tests {
             Message::assistant("fold_marks is fixed"),
         ]);
         let thread = talked(said);
-        let all = names_in_use(thread.log(), &[], 1_000);
+        let all = identifiers_in_use(thread.log(), &[], 1_000);
         assert_eq!(all, ["fold_marks", "src/queue.rs", "check_tail", "shown_once", "src/old.rs"]);
     }
 
@@ -193,10 +193,10 @@ mod tests {
         let said = (0..200).flat_map(|n| [Message::user(text(n)), Message::assistant(text(n + 1))]);
         let thread = talked(said.collect());
         for room in [0, 1, 2, 10, 99, 100, 101, 700] {
-            let names = names_in_use(thread.log(), &[], room);
+            let names = identifiers_in_use(thread.log(), &[], room);
             assert!(count(&names.join(", ")) <= room, "{room}: {names:?}");
             assert_eq!(names.is_empty(), room < 10, "{room}: {names:?}");
-            assert_eq!(names, names_in_use(thread.log(), &[], room));
+            assert_eq!(names, identifiers_in_use(thread.log(), &[], room));
         }
     }
 
@@ -215,8 +215,8 @@ mod tests {
         let last = [Message::user("and carried_1"), Message::assistant("yes")];
         let tail = carried(thread.log(), id, last.iter().map(message_tokens).sum());
         assert_eq!(tail.len(), 2, "{tail:?}");
-        assert_eq!(names_in_use(thread.log(), &tail, 100), ["kept_1"]);
+        assert_eq!(identifiers_in_use(thread.log(), &tail, 100), ["kept_1"]);
         let all = carried(thread.log(), id, TAIL_TOKENS_MAX);
-        assert!(names_in_use(thread.log(), &all, 100).is_empty());
+        assert!(identifiers_in_use(thread.log(), &all, 100).is_empty());
     }
 }

@@ -27,7 +27,7 @@ const STARTED_OVER: &str = "RETHREAD_STARTED_OVER";
 
 /// Restarts this process with settings that return memory, unless the user set them. If that fails,
 /// it continues unchanged.
-pub(crate) fn give_back_what_is_freed() {
+pub(crate) fn return_freed_memory() {
     let set = |name: &str| std::env::var_os(name).is_some();
     let is_set =
         set(STARTED_OVER) || set("GLIBC_TUNABLES") || SETTINGS.iter().any(|(name, _)| set(name));

@@ -9,7 +9,7 @@ use rethread_core::{Block, Entry, Message, Place, Role, Session, SessionId};
 use serde_json::json;
 
 use super::input::Line;
-use super::say::Look;
+use super::output::Look;
 use super::{ANY_MESSAGE_CONTINUES, Chat, TERMINAL_LINE};
 use crate::args::ChatFlags;
 use crate::commands::Done;

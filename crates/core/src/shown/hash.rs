@@ -7,14 +7,14 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map and a set keyed by such hashes.
-pub(super) type NumberMap<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
-pub(super) type NumberSet = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
+pub(super) type HashedMap<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
+pub(super) type HashedSet = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
 
 const FACTORS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
 
 /// The hash of a text. Every result is hashed line by line and name by name when it is appended, so
 /// this processes eight bytes at a time.
-pub(super) fn number(text: &str) -> u64 {
+pub(super) fn hash_of(text: &str) -> u64 {
     let bytes = text.as_bytes();
     let mut state = FACTORS[0] ^ bytes.len() as u64;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -83,21 +83,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn different_texts_have_different_numbers() {
-        let mut all: NumberSet = NumberSet::default();
+    fn different_texts_have_different_hashes() {
+        let mut all: HashedSet = HashedSet::default();
         let mut texts = 0;
         for length in 0..40 {
             for at in 0..=length {
                 let text = format!("{}x{}", "a".repeat(at), "a".repeat(length - at));
-                all.insert(number(&text));
+                all.insert(hash_of(&text));
                 texts += 1;
             }
             // Trailing zeros make a difference.
-            all.insert(number(&"\0".repeat(length)));
+            all.insert(hash_of(&"\0".repeat(length)));
             texts += 1;
         }
         for n in 0..100_000 {
-            all.insert(number(&format!("name_{n}")));
+            all.insert(hash_of(&format!("name_{n}")));
             texts += 1;
         }
         assert_eq!(all.len(), texts);

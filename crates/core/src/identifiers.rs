@@ -1,7 +1,8 @@
-//! The names in a text: what a later reply may refer to by spelling it.
+//! The identifiers in a text, or names for short: what a later reply may refer to by spelling it.
 //!
-//! A name is a path, an identifier, a file name, a hash or a longer number: something that cannot
-//! be guessed and has to be seen to be used. Ordinary words are not names.
+//! It is a path, an identifier of a program, a file name, a hash or a longer number: something that
+//! cannot be guessed and has to be seen to be used. Ordinary words are not names. The names of
+//! sessions are in `name.rs`.
 
 /// Digits a number needs to count as a name. Shorter ones are everywhere, with different meanings.
 const NUMBER_DIGITS_MIN: usize = 4;
@@ -10,8 +11,8 @@ const IDENTIFIER_BYTES_MIN: usize = 4;
 /// Bytes of the longest name. Anything longer is data.
 const NAME_BYTES_MAX: usize = 160;
 
-/// The names in a text, in order, with repetitions.
-pub fn names(text: &str) -> impl Iterator<Item = &str> {
+/// The identifiers in a text, in order, with repetitions.
+pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     words(text).flat_map(of_word)
 }
 
@@ -110,7 +111,7 @@ mod tests {
     fn names_are_what_has_to_be_seen_to_be_used() {
         let text = "In src/store/queue.rs, `append_group` calls FoldMarks (see main.rs, line 88, \
                     commit 80c4489): 16384 rows, then done. e.g. and/or.";
-        let found: Vec<&str> = names(text).collect();
+        let found: Vec<&str> = identifiers(text).collect();
         let expected = [
             "src/store/queue.rs",
             "append_group",
@@ -126,13 +127,13 @@ mod tests {
     #[test]
     fn names_end_where_other_characters_begin() {
         let found: Vec<&str> =
-            names("größe_max→src/ä.rs 日本_x1日本 a_b_c\u{1b}[0mFooBar").collect();
+            identifiers("größe_max→src/ä.rs 日本_x1日本 a_b_c\u{1b}[0mFooBar").collect();
         assert_eq!(found, ["e_max", "a_b_c", "0mFooBar"]);
     }
 
     #[test]
     fn words_and_data_have_no_names() {
-        assert_eq!(names("An ordinary sentence, with 12 words. v1").count(), 0);
-        assert_eq!(names(&"a1".repeat(200)).count(), 0);
+        assert_eq!(identifiers("An ordinary sentence, with 12 words. v1").count(), 0);
+        assert_eq!(identifiers(&"a1".repeat(200)).count(), 0);
     }
 }

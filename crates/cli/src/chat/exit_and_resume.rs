@@ -11,7 +11,7 @@ use rethread_core::sessions::{SelectError, Undone};
 use rethread_core::{SessionId, StoreError, sessions};
 
 use super::Chat;
-use super::say::Look;
+use super::output::Look;
 use crate::commands::change;
 use crate::commands::stats::tokens_block;
 use crate::errors::{Error, too_short};
@@ -80,7 +80,7 @@ impl Chat {
                 path
             }
             Err(error) => {
-                self.tell(&Error::Write {
+                self.report(&Error::Write {
                     path: self.runner.transcripts().cloned().unwrap_or_default(),
                     what: error.to_string(),
                 });
@@ -151,7 +151,7 @@ impl Chat {
             }
             Err(error) => {
                 self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}"));
-                self.tell(&error.into());
+                self.report(&error.into());
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The output of readers: sessions and entries.
+//! What readers find, and the trait `Sink` that receives it: sessions, entries and attachments.
 
 use jiff::Timestamp;
 use rethread_core::entry::{Body, Origin};
@@ -8,6 +8,7 @@ use rethread_core::{Profile, SessionKind};
 
 /// A session that was found in a file.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct FoundSession {
     /// Identifies it among all sessions of its format, independent of the path of the file.
     pub identity: String,
@@ -15,7 +16,6 @@ pub struct FoundSession {
     pub owner: Option<String>,
     /// How clients find it.
     pub keys: Vec<String>,
-    /// Its name.
     pub name: Option<String>,
     /// The id by which its program and its users know it.
     pub readable_id: Option<String>,
@@ -25,7 +25,6 @@ pub struct FoundSession {
     pub created_at: Option<Timestamp>,
     /// The session it came from.
     pub parent: Option<Link>,
-    /// Archived.
     pub archived: bool,
     /// The format it was imported from before it was exported.
     pub imported: Option<String>,
@@ -48,8 +47,8 @@ pub struct FoundSession {
 
 /// A session that another one came from, by its identity.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub struct Link {
-    /// The identity.
     pub identity: String,
     /// How the other came from it.
     pub origin: Origin,

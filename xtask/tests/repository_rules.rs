@@ -1,7 +1,7 @@
-//! The rules of the house, checked on the house.
+//! The rules of this repository, checked on this repository.
 //!
-//! Each rule is a function from data to what is wrong with it. Beside the test that applies it to
-//! this repository is one that gives it a breach, because a rule that cannot fail protects nothing.
+//! Each rule is a function from data to what is wrong with it. Next to the test that applies it to
+//! this repository is one that violates it, because a rule that cannot fail protects nothing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// Who may depend on whom. A new edge deserves a page in `docs/decisions/`.
+/// Which crate may depend on which. A new edge deserves a page in `docs/decisions/`.
 const EDGES: &[(&str, &[&str])] = &[
     (
         "rethread",
@@ -175,7 +175,10 @@ fn a_crate_without_the_lints_of_the_workspace_is_seen() {
 fn no_file_names_a_path_of_somebodys_machine() {
     let root = root();
     let files = kept_files(&root);
-    assert!(files.contains(&root.join("xtask/tests/house.rs")), "this file is not among {files:?}");
+    assert!(
+        files.contains(&root.join("xtask/tests/repository_rules.rs")),
+        "this file is not among {files:?}"
+    );
     let wrong: Vec<String> = files
         .iter()
         .filter_map(|file| Some((file, text(file)?)))
@@ -189,7 +192,7 @@ fn no_file_names_a_path_of_somebodys_machine() {
 
 #[test]
 fn a_path_of_somebodys_machine_is_seen() {
-    // Put together from pieces, so that this file keeps the rule itself.
+    // Concatenated, so that this file does not violate the rule itself.
     let (root, work, home, mac) = ("root", "work", "home", "Users");
     let text = format!(
         "cd /{root}/x\n\"/{work}/x\" (`/{home}/ada`)\nfile:///{root}/x\nproject:/{mac}/ada.\n"
@@ -224,7 +227,7 @@ fn every_source_file_is_under_800_lines() {
             Some((name, text(&file)?.lines().count()))
         })
         .collect();
-    assert!(files.iter().any(|(name, _)| name == "xtask/tests/house.rs"), "{files:?}");
+    assert!(files.iter().any(|(name, _)| name == "xtask/tests/repository_rules.rs"), "{files:?}");
     let wrong = too_long(&files);
     assert!(wrong.is_empty(), "split by reason to change: {wrong:#?}");
 }

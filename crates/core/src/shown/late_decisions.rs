@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::decide::alone;
+use super::decide::decide_alone;
 use super::seen::{Seen, kind_of_result};
 use super::{Allowances, Shown};
 use crate::entry::{Body, Decided, DecidedResult, Entry, Tally};
@@ -22,7 +22,7 @@ pub(crate) fn decide_late(
     tally: &Tally,
     allowances: &Allowances,
 ) -> Option<Decided> {
-    let from = Seen::reach(tally);
+    let from = Seen::first_needed(tally);
     let entries = &entries[entries.partition_point(|entry| entry.seq < from)..];
     let before = entries.iter().rev().find_map(|entry| match &entry.body {
         Body::Decided(decided) => Some(decided.through),
@@ -45,7 +45,7 @@ pub(crate) fn decide_late(
         seen.place(at, &entry.body, &mut measure, allowances, |_, _, _, _| {});
         for (place, ((kind, result), measure)) in kinds.into_iter().zip(measure.results).enumerate()
         {
-            let by_itself = alone(&result.text(), kind);
+            let by_itself = decide_alone(&result.text(), kind);
             if let Some(shown) = measure.shown.filter(|shown| *shown != by_itself) {
                 results.push(DecidedResult { seq: entry.seq, place, shown });
             }

@@ -70,8 +70,11 @@ impl Attached {
         let workspace = workspace.and_then(|path| Workspace::open(path).ok());
         let most = model.window.saturating_mul(BYTES_PER_WINDOW_TOKEN);
         let mut room = ATTACHED_TEXT_BYTES_MAX.min(usize::try_from(most).unwrap_or(usize::MAX));
-        for name in typed.by_hand.iter().flat_map(|part| mentions(part)).take(MENTIONS_MAX) {
+        for name in typed.parts_by_hand().flat_map(mentions).take(MENTIONS_MAX) {
             attached.name(&name, workspace.as_ref(), clipboard, model.sees, &mut room);
+        }
+        for name in typed.pasted_parts().flat_map(mentions).take(MENTIONS_MAX) {
+            attached.leave_out(&name, workspace.as_ref());
         }
         attached
     }
@@ -130,6 +133,18 @@ impl Attached {
                 found.attachments.into_iter().for_each(|attachment| self.file(attachment, sees));
             }
             Err(failure) => self.notes.push(format!("not attached: {}", one_line(&failure.0))),
+        }
+    }
+
+    /// Notes a file that only pasted text names: someone who recalls a question may expect it.
+    fn leave_out(&mut self, name: &str, workspace: Option<&Workspace>) {
+        let is_file = workspace.is_some_and(|workspace| workspace.has(name));
+        if is_file && !self.known.iter().any(|known| known == name) {
+            self.known.push(name.to_owned());
+            self.notes.push(format!(
+                "not attached: `@{}` was pasted or recalled; type it to attach it",
+                one_line(name)
+            ));
         }
     }
 
@@ -332,9 +347,14 @@ mod tests {
         );
         let twice = of(&Typed::by_hand("@a.txt and @./ and @./a.txt"), folder.path());
         assert_eq!(twice.prefixes.len(), 2, "{:?}", twice.notes);
-        let mut pasted = Typed::by_hand("explain: ");
-        pasted.text += "@a.txt";
-        assert_eq!(of(&pasted, folder.path()).prefixes.len(), 1);
+        let pasted = of(&Typed::data("explain: @a.txt, @nosuch.rs, @you"), folder.path());
+        assert_eq!(pasted.prefixes.len(), 1);
+        assert_eq!(pasted.notes, [""; 0], "a full stop or a comma may belong to a name");
+        let pasted = of(&Typed::data("explain @a.txt and @a.txt"), folder.path());
+        assert_eq!(
+            pasted.notes,
+            ["not attached: `@a.txt` was pasted or recalled; type it to attach it"]
+        );
         let picture =
             of(&Typed::by_hand("what is in @clipboard-1 and @clipboard-2"), folder.path());
         assert_eq!((picture.media.len(), picture.notes.len()), (1, 1));

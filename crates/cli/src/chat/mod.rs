@@ -460,7 +460,7 @@ impl Chat {
                         self.tell(&cut_line());
                     }
                     Some(Line::Text(text)) if self.voice.typed => return Ok(Typed::by_hand(text)),
-                    Some(Line::Text(text)) => return Ok(Typed::piped(text)),
+                    Some(Line::Text(text)) => return Ok(Typed::data(text)),
                     Some(Line::Ahead(typed)) => return Ok(typed),
                     Some(Line::Key(_)) => {}
                     Some(Line::NotText) => self.tell(&Error::Word {
@@ -562,7 +562,7 @@ impl Chat {
             };
             if stopped {
                 self.voice.notice("(your message is kept, and has no answer)");
-                self.editor.past.add(&typed.text);
+                self.editor.past.add(typed);
                 return Ok(None);
             }
         }

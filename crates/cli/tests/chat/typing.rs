@@ -150,6 +150,49 @@ fn what_is_pasted_attaches_nothing_and_runs_nothing() {
 }
 
 #[test]
+fn what_was_pasted_or_is_in_a_log_is_still_data_when_it_is_recalled() {
+    let home = Home::new();
+    let server = Server::start((1..=8).map(|n| Answer::text(format!("Answer {n}."))));
+    write(&home, "secret.txt", "the secret");
+    // A program wrote this; nobody typed it.
+    let appended = r#"{"role":"user","content":"!touch ran @secret.txt"}"#;
+    assert_eq!(home.feed(&["append", "--new"], appended).code, 0);
+    let mut window = open(&home, &server, (80, 24), &[]);
+    window.press("\x12secret");
+    window.shows(&["search: secret\n›  !touch ran @secret.txt"]);
+    window.press("\x1b");
+    let mut answers = 0;
+    let mut sent = |window: &mut Window, keys: &str, text: &str| {
+        window.press(keys);
+        window.until("the line", |shown| shown.ends_with(&format!("\nYou: {}", text.trim_end())));
+        window.press("\r");
+        answers += 1;
+        finished(window, &format!("Answer {answers}."));
+        assert_eq!(asked(&server), [text.trim()], "{keys:?}");
+        assert!(!home.path().join("ran").exists(), "{keys:?}");
+    };
+    sent(&mut window, UP, " !touch ran @secret.txt");
+    sent(&mut window, "\x12secret\r", " !touch ran @secret.txt");
+    let paste = |text: &str| format!("\x1b[200~{text}\x1b[201~");
+    for text in ["!touch ran", "see @secret.txt"] {
+        sent(&mut window, &paste(text), text);
+        sent(&mut window, UP, text);
+        sent(&mut window, &(paste(text) + "\x15\x19"), text);
+    }
+    // What was typed here works as before.
+    window.say("!echo typed > typed");
+    window.until("the command", |shown| shown.contains("(exit 0)") && shown.ends_with("\nYou:"));
+    std::fs::remove_file(home.path().join("typed")).expect("it ran");
+    window.press(UP);
+    window.until("the command", |shown| shown.ends_with("\nYou: !echo typed > typed"));
+    window.press("\r");
+    window.until("the command", |shown| {
+        shown.matches("(exit 0)").count() == 2 && shown.ends_with("\nYou:")
+    });
+    assert!(home.path().join("typed").exists());
+}
+
+#[test]
 fn a_picture_goes_with_the_question_by_its_name_or_dropped_on_the_window() {
     let home = Home::new();
     let server = Server::start(["A point.", "Another."].map(Answer::text));

@@ -179,19 +179,27 @@ impl Attached {
     }
 
     fn folder(&mut self, name: &str, found: Mentioned) {
-        let Mentioned { mut attachments, left_out, .. } = found;
+        let Mentioned { mut attachments, mut left_out, .. } = found;
         // A file that was named explicitly is already attached.
         attachments.retain(|attachment| !self.taken.contains(&attachment.path));
-        let (mut bytes, mut cut) = (0, 0);
+        // A file of which nothing fits is not attached.
+        let has_room = |content: &Content| match content {
+            Content::Text { text, .. } => !text.is_empty() || !content.is_cut(),
+            Content::Media { .. } => true,
+        };
+        let all = attachments.len();
+        attachments.retain(|attachment| has_room(&attachment.content));
+        left_out += all - attachments.len();
+        let (mut bytes, mut cut) = (0, Vec::new());
         let files = attachments.len() as u64;
         for Attachment { path, content } in attachments {
             self.taken.push(path.clone());
             let is_cut = content.is_cut();
             if let Content::Text { text, bytes: all } = content {
                 bytes += text.len() as u64;
-                cut += u64::from(is_cut);
                 self.prefixes.push(quoted(&path, &text, all));
             }
+            cut.extend(is_cut.then_some(path));
         }
         let mut note = format!(
             "attached {} of {}, {} bytes",
@@ -199,8 +207,11 @@ impl Attached {
             one_line(name),
             count(bytes)
         );
-        if cut > 0 {
-            note += "; the last is cut";
+        // Of a file that is cut, whole lines are taken, so a shorter one may still fit after it.
+        match cut.as_slice() {
+            [] => {}
+            [path] => note += &format!("; {} is cut", one_line(path)),
+            paths => note += &format!("; {} of them are cut", count(paths.len() as u64)),
         }
         if left_out > 0 {
             note += &format!("; {} left out (not text, or no room)", count(left_out as u64));
@@ -376,6 +387,27 @@ mod tests {
             ]
         );
         assert_eq!(attached.prefixes.len(), 2, "the output of a command, and one file");
+    }
+
+    #[test]
+    fn the_note_about_a_folder_says_which_file_is_cut() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        };
+        let notes = || of(&Typed::by_hand("@./"), folder.path()).notes;
+        // The room is 256,000 bytes. The first line of b fits and the second does not, so c does.
+        write("a.txt", &"x".repeat(255_000));
+        write("b.txt", &format!("short\n{}", "x".repeat(2_000)));
+        write("c.txt", "one\n");
+        assert_eq!(notes(), ["attached 3 files of ./, 255,010 bytes; b.txt is cut"]);
+        write("c.txt", &format!("short\n{}", "x".repeat(2_000)));
+        assert_eq!(notes(), ["attached 3 files of ./, 255,012 bytes; 2 of them are cut"]);
+        write("a.txt", &"x".repeat(256_000));
+        assert_eq!(
+            notes(),
+            ["attached 1 file of ./, 256,000 bytes; 2 left out (not text, or no room)"]
+        );
     }
 
     #[test]

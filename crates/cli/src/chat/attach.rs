@@ -120,6 +120,9 @@ impl Attached {
             (None, Some(picture)) => {
                 Ok(Mentioned { attachments: vec![picture], ..Mentioned::default() })
             }
+            (None, None) if workspace.is_some_and(|workspace| workspace.leads_outside(name)) => {
+                Err(ToolFailure(format!("`{name}` leads outside the workspace")))
+            }
             // An e-mail address or a handle is not a file, and needs no note.
             (None, None) if !name.contains(['/', '.']) || name.is_empty() => return,
             (None, None) => Err(ToolFailure(match Path::new(name).is_absolute() {
@@ -387,6 +390,14 @@ mod tests {
             ]
         );
         assert_eq!(attached.prefixes.len(), 2, "the output of a command, and one file");
+    }
+
+    #[test]
+    fn a_link_out_of_the_workspace_is_called_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).expect("linked");
+        let attached = of(&Typed::by_hand("see @link and @you"), folder.path());
+        assert_eq!(attached.notes, ["not attached: `link` leads outside the workspace"]);
     }
 
     #[test]

@@ -374,7 +374,11 @@ impl Chat {
             Some(command.with(arguments))
         });
         match own {
-            Some(text) => Ok(TypedLine::Text(text)),
+            Some(Ok(text)) => Ok(TypedLine::Text(text)),
+            Some(Err(missing)) => Err(Error::Word {
+                what: one_line(&missing.to_string()),
+                hint: "quotes keep words together: \"two words\"",
+            }),
             None => understand(&typed.text),
         }
     }

@@ -384,6 +384,10 @@ fn own_commands_are_used_once_they_are_agreed_to() {
     let said = home.run(&["agents", "--trust"]);
     assert!(!said.err.contains("review.md"), "{said:?}");
     let mut window = open(&home, &server, (80, 24), &[]);
+    window.say("/review");
+    window.shows(&["error: /review lacks an argument; usage: /review FILE\n"]);
+    at_prompt(&window);
+    assert_eq!(server.requests().len(), 1, "nothing is sent");
     window.press("/rev");
     window.shows(&["  /review FILE  Reviews a file"]);
     window.press("\ta.txt\r");

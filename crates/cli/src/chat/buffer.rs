@@ -8,12 +8,15 @@ use rethread_core::name::is_hidden;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::out::{clean, count, plural};
+use crate::out::{clean, count, fit, plural};
 
 /// Lines and characters of a paste that is still shown completely. More would push the conversation
 /// out of the window.
 const PASTE_LINES_SHOWN: usize = 10;
 const PASTE_CHARS_SHOWN: usize = 2_000;
+
+/// Columns of the beginning of a folded text, where nothing else says what it is.
+const BEGIN_COLUMNS: usize = 40;
 
 /// The text, when it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,12 +98,15 @@ impl Glyph {
         Glyph { text: text.to_owned(), shown, is_pasted, is_fold: false }
     }
 
-    /// A long paste, as one character.
-    fn fold(text: &str) -> Glyph {
-        let lines = text.lines().count();
-        let shown = match lines {
-            0 | 1 => format!("[{} characters]", count(text.chars().count() as u64)),
-            lines => format!("[{}]", plural(lines as u64, "line")),
+    /// A long paste, as one character; with `begin`, it shows how the text begins.
+    fn fold(text: &str, begin: Option<&str>) -> Glyph {
+        let size = match text.lines().count() {
+            0 | 1 => format!("{} characters", count(text.chars().count() as u64)),
+            lines => plural(lines as u64, "line"),
+        };
+        let shown = match begin {
+            Some(begin) => format!("[{size}: {}]", fit(begin, BEGIN_COLUMNS)),
+            None => format!("[{size}]"),
         };
         Glyph { text: text.to_owned(), shown: Some(shown), is_pasted: true, is_fold: true }
     }
@@ -153,9 +159,18 @@ impl Buffer {
         buffer
     }
 
-    /// An earlier text, to be edited again. Its pasted parts stay data.
+    /// An earlier text, to be edited again. Its pasted parts stay data, and long ones are folded.
     pub(super) fn of_typed(typed: &Typed) -> Buffer {
         let mut buffer = Buffer::default();
+        if let [part] = typed.parts.as_slice()
+            && part.is_pasted
+            && is_long(&part.text)
+        {
+            // Nothing beside the fold tells it from others.
+            let begin = part.text.lines().find(|line| !line.trim().is_empty());
+            buffer.put_glyph(Glyph::fold(&part.text, begin));
+            return buffer;
+        }
         for part in &typed.parts {
             match part.is_pasted {
                 true => buffer.paste(&part.text),
@@ -266,15 +281,15 @@ impl Buffer {
 
     /// Inserts pasted text; a long one as a single element.
     pub(super) fn paste(&mut self, text: &str) {
-        let is_long = text.lines().count() > PASTE_LINES_SHOWN
-            || text.chars().nth(PASTE_CHARS_SHOWN).is_some();
-        match is_long {
-            true => {
-                self.glyphs.insert(self.cursor, Glyph::fold(text));
-                self.cursor += 1;
-            }
+        match is_long(text) {
+            true => self.put_glyph(Glyph::fold(text, None)),
             false => self.put(text, true),
         }
+    }
+
+    fn put_glyph(&mut self, glyph: Glyph) {
+        self.glyphs.insert(self.cursor, glyph);
+        self.cursor += 1;
     }
 
     fn put(&mut self, text: &str, is_pasted: bool) {
@@ -459,6 +474,11 @@ impl Buffer {
     }
 }
 
+/// Whether a paste is folded.
+fn is_long(text: &str) -> bool {
+    text.lines().count() > PASTE_LINES_SHOWN || text.chars().nth(PASTE_CHARS_SHOWN).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -495,6 +515,19 @@ mod tests {
                 buffer.backspace();
                 assert_eq!(buffer.text(), "why? ");
             }
+        }
+    }
+
+    #[test]
+    fn a_long_text_that_is_recalled_is_folded_and_says_how_it_begins() {
+        let lines = |n: usize| format!("\n  why?\n{}", "line\n".repeat(n - 2));
+        for (text, shown) in [
+            (lines(10), lines(10)),
+            (lines(11), "[11 lines: why?]".to_owned()),
+            ("x".repeat(2_001), format!("[2,001 characters: {}…]", "x".repeat(39))),
+        ] {
+            let buffer = Buffer::of_typed(&Typed::data(&text));
+            assert_eq!((buffer.typed().shown, buffer.text()), (shown, text));
         }
     }
 

@@ -266,6 +266,33 @@ fn a_long_paste_is_folded_and_sent_whole() {
 }
 
 #[test]
+fn a_long_paste_is_folded_when_it_is_recalled() {
+    let (home, server) = (Home::new(), Server::start(["Done.", "Two."].map(Answer::text)));
+    let mut window = open(&home, &server, (60, 24), &[]);
+    window.say("first");
+    finished(&window, "Done.");
+    let log: String = (1..=400).map(|n| format!("line {n}\n")).collect();
+    window.press(format!("why? \x1b[200~{log}\x1b[201~\x15"));
+    window.until("nothing", |shown| shown.ends_with("\nYou:"));
+    window.press("\x19");
+    window.until("the fold", |shown| shown.ends_with("\nYou: why? [400 lines]"));
+    // One more Up leads to the question before, not through its lines.
+    window.press("\r");
+    finished(&window, "Two.");
+    window.press(UP);
+    window.until("the fold", |shown| shown.ends_with("\nYou: why? [400 lines]"));
+    window.press(UP);
+    window.until("the one before", |shown| shown.ends_with("\nYou: first"));
+    drop(window);
+    // A log does not know what was pasted.
+    let mut window = open(&home, &server, (60, 24), &[]);
+    window.press("\x12why");
+    window.shows(&["search: why\n› why? line 1"]);
+    window.press("\r");
+    window.until("the fold", |shown| shown.ends_with("\nYou: [400 lines: why? line 1]"));
+}
+
+#[test]
 fn what_was_asked_in_other_sessions_of_the_folder_is_called_back_and_searched() {
     let home = Home::new();
     let server = Server::start(["One.", "Two.", "Three."].map(Answer::text));

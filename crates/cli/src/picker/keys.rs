@@ -178,6 +178,7 @@ impl Picker {
                 self.chain = None;
                 self.note.clear();
                 self.said.clear();
+                self.is_capped = false;
                 self.searched.clear();
                 self.selected = 0;
                 self.show();

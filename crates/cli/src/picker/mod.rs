@@ -14,7 +14,7 @@ mod keys;
 mod row;
 mod tasks;
 
-use tasks::PreviewSize;
+use tasks::{PreviewSize, Said};
 pub(crate) use tasks::{Task, TaskResult, run};
 
 use std::collections::HashMap;
@@ -88,8 +88,10 @@ pub(crate) struct Picker {
     is_loading: bool,
     filter: String,
     words: WordFilter,
-    /// The sessions in which the store found the typed text, with a snippet.
-    said: HashMap<SessionId, String>,
+    /// The sessions in which the store found typed words.
+    said: HashMap<SessionId, Said>,
+    /// It found more than are listed.
+    is_capped: bool,
     /// The search that is running.
     searching: Option<String>,
     /// The last search.
@@ -136,6 +138,7 @@ impl Picker {
             filter: String::new(),
             words: WordFilter::new(),
             said: HashMap::new(),
+            is_capped: false,
             searching: None,
             searched: String::new(),
             chain: None,
@@ -193,15 +196,16 @@ impl Picker {
                 }
                 self.tasks.extend(next.map(|next| Task::List(Some(next))));
             }
-            TaskResult::Said { query, hits } => {
+            TaskResult::Said { query, hits, is_capped } => {
                 self.searching = None;
                 self.searched.clone_from(&query);
                 if query == self.filter {
                     self.said.clear();
-                    for (session, snippet) in hits {
+                    self.is_capped = is_capped;
+                    for (session, said) in hits {
                         if Some(session.id()) != self.current {
                             self.add(&session, false);
-                            self.said.insert(session.id(), crate::out::fit(&snippet, 400));
+                            self.said.insert(session.id(), said);
                         }
                     }
                 }

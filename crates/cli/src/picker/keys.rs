@@ -79,11 +79,12 @@ impl Picker {
         let Some(row) = self.selected_row() else {
             return self.move_by(c);
         };
-        let (id, name) = (row.id, row.name.clone());
+        let (id, title) = (row.id, row.title.clone());
+        let title = if row.is_titled { title } else { String::new() };
         let verb = match c {
             's' => return PickerAction::Choice(Choice::Summary(id)),
             'r' => {
-                self.focus = Focus::Name(name);
+                self.focus = Focus::Name(title);
                 return PickerAction::Nothing;
             }
             'c' => {

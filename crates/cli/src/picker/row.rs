@@ -27,10 +27,10 @@ const TITLE_CHARS: usize = 200;
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: SessionId,
-    /// The name, for typing.
-    pub(super) name: String,
     /// What every list shows: its title, the name someone gave it, or its first question.
     pub(super) title: String,
+    /// Whether that is a title, and not a note that there is none.
+    pub(super) is_titled: bool,
     /// How messages refer to it.
     pub(super) label: String,
     /// It is not shown, and is found only by its complete text.
@@ -41,7 +41,7 @@ pub(super) struct Row {
     folder: String,
     source: String,
     pub(super) active_at: Timestamp,
-    /// The searchable texts: title and name, and everything else.
+    /// The searchable texts: the title and the name a person chose, and everything else.
     pub(super) heads: Utf32String,
     pub(super) rest: Utf32String,
 }
@@ -50,9 +50,14 @@ impl Row {
     /// The row of a session. All text is cleaned here.
     pub(super) fn new(session: &Session, home: &str, is_listed: bool) -> Row {
         let header = &session.header;
-        let name = fit(header.name.as_str(), TITLE_CHARS);
+        // A name made of the time is shown nowhere.
+        let name = match session.is_named() {
+            true => fit(header.name.as_str(), TITLE_CHARS),
+            false => String::new(),
+        };
         let title = session.title().map(|title| fit(&title, TITLE_CHARS));
         let title = title.filter(|title| !title.is_empty());
+        let is_titled = title.is_some();
         let title = title.unwrap_or_else(|| untitled(session).to_owned());
         let home = Some(Path::new(home)).filter(|home| home.is_absolute());
         let workspace = header.profile.workspace.as_deref().map(Path::new);
@@ -68,8 +73,8 @@ impl Row {
             heads: format!("{title}\n{name}").into(),
             rest: rest.join("\n").into(),
             readable_id: readable_id.to_owned(),
-            name,
             title,
+            is_titled,
             label: fit(&session.label(), TITLE_CHARS),
             is_archived: header.archived,
             is_listed,

@@ -60,9 +60,10 @@ impl Table {
         self.picker.key(&Key::Text(text.into()))
     }
 
-    fn names(&self) -> Vec<&str> {
+    fn names(&self) -> Vec<String> {
         let rows = self.picker.visible_rows();
-        self.picker.shown.iter().map(|at| rows[*at].name.as_str()).collect()
+        let name = |at: &usize| self.sessions.get(rows[*at].id).expect("it is there").header.name;
+        self.picker.shown.iter().map(|at| name(at).to_string()).collect()
     }
 
     fn id(&self, name: &str) -> SessionId {
@@ -306,6 +307,35 @@ fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
     let renamed = table.sessions.rename_to(id, "Roses: in the shade").expect("renamed");
     table.picker.done(id, &rename, &renamed);
     assert!(table.screen().contains("Roses: in the shade"), "{}", table.screen());
+}
+
+#[test]
+fn a_name_that_is_not_shown_is_neither_found_nor_offered() {
+    let mut table = three();
+    let said = vec![Incoming::from(Message::user("How do tides work?"))];
+    let new = table.sessions.create_with(&New::default(), None, said).expect("created");
+    let silent = table.sessions.create(&New::default(), None).expect("created");
+    table.picker = Picker::new(None, around(&table));
+    table.settle();
+    for session in [&new, &silent] {
+        let name = session.header.name.as_str();
+        for typed in [name, &name[..4]] {
+            table.picker.key(&Key::EraseLine);
+            table.types(typed);
+            table.settle();
+            assert_eq!(table.names(), [""; 0], "{typed}");
+        }
+    }
+    table.picker.key(&Key::EraseLine);
+    for (id, offered) in
+        [(new.id(), "How do tides work"), (table.id("garden"), "Roses"), (silent.id(), "")]
+    {
+        table.picker.select_id(Some(id));
+        table.types("\tr");
+        assert_eq!(table.picker.focus, Focus::Name(offered.into()));
+        table.picker.key(&Key::Escape);
+        table.picker.key(&Key::Escape);
+    }
 }
 
 #[test]

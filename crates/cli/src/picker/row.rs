@@ -87,7 +87,8 @@ impl Row {
     /// The row in this many columns: position, title, folder, source, and age.
     pub(super) fn line(&self, position: Option<usize>, columns: usize, now: Timestamp) -> String {
         let position = position.map_or_else(|| "·".into(), |at| at.to_string());
-        let begin = format!("{position:>4}  ");
+        // Of the two spaces after it, a position with five digits takes one.
+        let begin = format!("{:<6}", format!("{position:>4} "));
         let mut end = String::new();
         if columns >= FOLDER_FROM_COLUMNS {
             end += &format!("  {}", pad(&last_part(&self.folder, FOLDER_COLUMNS), FOLDER_COLUMNS));
@@ -125,6 +126,19 @@ fn last_part(path: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_are_in_one_column_whatever_the_position() {
+        let world = std::sync::Arc::new(rethread_core::Fixed::default());
+        let store = std::sync::Arc::new(rethread_core::MemoryStore::new(world.clone()));
+        let sessions = rethread_core::Sessions::new(store, rethread_core::Owner::local(), world);
+        let session = sessions.create(&Default::default(), None).expect("created");
+        let row = Row::new(&session, "", true);
+        for position in [None, Some(1), Some(9_999), Some(10_000), Some(99_999)] {
+            let line = row.line(position, 80, row.active_at);
+            assert_eq!(line.find("(nothing said)").map(|at| line[..at].chars().count()), Some(6));
+        }
+    }
 
     #[test]
     fn of_a_long_folder_the_end_is_shown() {

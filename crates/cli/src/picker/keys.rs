@@ -108,7 +108,8 @@ impl Picker {
         match c {
             'q' => return PickerAction::Choice(Choice::Close),
             'u' => {
-                if let Some((id, verb)) = self.undo.clone() {
+                // One that fails is not tried again, so that those before it can be undone.
+                if let Some((id, verb)) = self.undo.pop() {
                     return PickerAction::Do(id, verb);
                 }
                 self.note = "No archive or delete to undo.".into();

@@ -106,8 +106,8 @@ pub(crate) struct Picker {
     previewing: Option<SessionId>,
     preview_size: PreviewSize,
     tasks: Vec<Task>,
-    /// What `u` undoes: the last archive or delete.
-    undo: Option<(SessionId, Verb)>,
+    /// What `u` undoes: the archives and deletes, the last one first.
+    undo: Vec<(SessionId, Verb)>,
     note: String,
     size: (usize, usize),
     style: Style,
@@ -149,7 +149,7 @@ impl Picker {
             previewing: None,
             preview_size: PreviewSize::default(),
             tasks: vec![Task::List(None)],
-            undo: None,
+            undo: Vec::new(),
             note: String::new(),
             size: (columns, rows),
             paint: Paint::of(&style),
@@ -267,12 +267,13 @@ impl Picker {
             Verb::Delete => format!("Moved {name} to the trash; u brings it back."),
             Verb::Unarchive | Verb::Restore => format!("{name} is back."),
         };
-        self.undo = match verb {
-            Verb::Archive => Some((id, Verb::Unarchive)),
-            Verb::Delete => Some((id, Verb::Restore)),
-            Verb::Unarchive | Verb::Restore => None,
-            Verb::Rename(_) | Verb::Fork => self.undo.take(),
-        };
+        match verb {
+            Verb::Archive => self.undo.push((id, Verb::Unarchive)),
+            Verb::Delete => self.undo.push((id, Verb::Restore)),
+            // It may have been brought back without `u`.
+            Verb::Unarchive => self.undo.retain(|undo| *undo != (id, Verb::Unarchive)),
+            Verb::Restore | Verb::Rename(_) | Verb::Fork => {}
+        }
         self.previews.remove(&id);
         let mut selected = None;
         match verb {

@@ -291,6 +291,24 @@ fn what_was_archived_or_deleted_last_comes_back_where_it_was() {
 }
 
 #[test]
+fn each_archive_and_delete_can_be_undone_the_last_one_first() {
+    let mut table = three();
+    let (garden, limits) = (table.id("garden"), table.id("limits"));
+    assert_eq!(table.types("\ta"), PickerAction::Do(garden, Verb::Archive));
+    let archived = table.sessions.archive(garden).expect("archived");
+    table.picker.done(garden, &Verb::Archive, &archived);
+    assert_eq!(table.types("d"), PickerAction::Do(limits, Verb::Delete));
+    let trashed = table.sessions.trash(limits).expect("deleted");
+    table.picker.done(limits, &Verb::Delete, &trashed);
+    assert_eq!(table.types("u"), PickerAction::Do(limits, Verb::Restore));
+    let restored = table.sessions.restore_from_trash(limits).expect("restored");
+    table.picker.done(limits, &Verb::Restore, &restored);
+    assert_eq!(table.types("u"), PickerAction::Do(garden, Verb::Unarchive));
+    table.picker.failed("it is gone");
+    assert_eq!(table.types("u"), PickerAction::Nothing, "that was the first");
+}
+
+#[test]
 fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
     let mut table = three();
     let id = table.id("garden");

@@ -79,6 +79,7 @@ use crate::commands::{Cli, Done};
 use crate::errors::{self, Error};
 use crate::hosting::{Answering, runtime};
 use crate::out::{one_line, plural};
+use crate::picker::Choice;
 use attach::Attached;
 use buffer::Typed;
 use completions::Completions;
@@ -395,6 +396,31 @@ impl Chat {
 
     /// The opening lines. False if a session was to be picked and none was.
     async fn greet(&mut self, talk: &ChatFlags) -> Result<bool, Error> {
+        let is_picked = matches!((&talk.resume, &talk.open), (Some(None), _) | (_, Some(None)));
+        let mut chosen = None;
+        if is_picked && self.can_pick() {
+            // Someone who picks nothing wants no chat.
+            chosen = match self.choose().await? {
+                Choice::Close => return Ok(false),
+                choice => Some(choice),
+            };
+        }
+        self.introduce();
+        match (&talk.resume, &talk.open, chosen) {
+            (.., Some(choice)) => self.open_choice(choice).await?,
+            (Some(Some(sel)), ..) => self.resume(sel).await?,
+            (_, Some(Some(sel)), _) => self.open_session(sel).await?,
+            (Some(None), ..) | (_, Some(None), _) => {
+                self.list_to_resume()?;
+                return Ok(self.voice.typed);
+            }
+            (None, None, _) => self.greet_session(talk).await?,
+        }
+        Ok(true)
+    }
+
+    /// Who answers, and what there is to know about that.
+    fn introduce(&self) {
         let responder = &self.runner.responder;
         self.voice.notice(format_args!(
             "\x1b[1mrethread\x1b[0m · agent {}{} · {} · type `help` for commands",
@@ -416,13 +442,6 @@ impl Chat {
                 "session.auto_save is off: this chat is not saved. `/export FILE` writes it to a file.",
             );
         }
-        match (&talk.resume, &talk.open) {
-            (Some(Some(sel)), _) => self.resume(sel).await?,
-            (_, Some(Some(sel))) => self.open_session(sel).await?,
-            (Some(None), _) | (_, Some(None)) => return self.pick_first().await,
-            (None, None) => self.greet_session(talk).await?,
-        }
-        Ok(true)
     }
 
     /// Shows the session the chat begins in.

@@ -432,10 +432,16 @@ impl Chat {
             responder.model.id()
         ));
         if responder.model.provider == rethread_agent::provider::OFFLINE {
-            self.voice.notice(
-                "\x1b[2mNo key is set, so the offline model answers: it searches this folder and your \
-                 earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or OLLAMA_HOST for a real one.\x1b[0m",
-            );
+            self.voice.notice(match self.handle.host().roster().has_key() {
+                false => {
+                    "\x1b[2mNo key is set, so the offline model answers: it searches this folder and your \
+                     earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or OLLAMA_HOST for a real one.\x1b[0m"
+                }
+                true => {
+                    "\x1b[2mThe offline model answers: it searches this folder and your earlier sessions. \
+                     `/model` lists the others.\x1b[0m"
+                }
+            });
         }
         if !self.cli.config.is_on("session.auto_save") {
             self.voice.notice(

@@ -463,6 +463,18 @@ fn copy_archive_and_help_do_what_one_guesses() {
 }
 
 #[test]
+fn a_missing_key_is_reported_only_if_there_is_none() {
+    let (home, server) = (Home::new(), Server::start([]));
+    let window = Window::open(&home, (120, 24), &["--model", "offline/offline"], &server.vars());
+    let shown = at_prompt(&window);
+    assert!(shown.contains("The offline model answers"), "{shown}");
+    assert!(!shown.contains("No key is set"), "{shown}");
+    drop(window);
+    let shown = at_prompt(&Window::open(&home, (120, 24), &[], &[]));
+    assert!(shown.contains("No key is set, so the offline model answers"), "{shown}");
+}
+
+#[test]
 fn a_light_background_is_learned_from_the_terminal() {
     for (colour, keyword) in [("ffff/ffff/ffff", "38;5;160"), ("0000/0000/0000", "38;5;209")] {
         let (home, server) =

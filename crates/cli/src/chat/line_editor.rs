@@ -42,6 +42,8 @@ pub(super) struct Completion {
     /// Characters before the cursor that a choice replaces.
     pub(super) replaces: usize,
     pub(super) choices: Vec<Choice>,
+    /// There are more than these.
+    pub(super) has_more: bool,
 }
 
 /// The query of a history search, and the line before it.
@@ -189,6 +191,7 @@ impl LineEditor {
             [only] if whole(only) => {}
             _ => {
                 let mut menu = Menu::new(found.choices);
+                menu.has_more = found.has_more;
                 if tab {
                     menu.step(true);
                 }
@@ -305,6 +308,7 @@ mod tests {
             Some(Completion {
                 replaces: line.chars().count(),
                 choices: found.map(choice).collect(),
+                has_more: false,
             })
         }
     }

@@ -159,6 +159,8 @@ pub(crate) struct Chat {
     unsaid_permissions: SessionPermissions,
     /// Entries of the session that the user has seen: those of other windows come after them.
     seen: u64,
+    /// The last turn from elsewhere that was shown was not over.
+    is_elsewhere_running: bool,
     /// The session that `/new` left, until a message is sent.
     left: Option<SessionId>,
     /// The session that this window left for the one it is in, with `/new`.
@@ -302,6 +304,7 @@ impl Chat {
             status: String::new(),
             unsaid_permissions: SessionPermissions::default(),
             seen: 0,
+            is_elsewhere_running: false,
             left: None,
             new_after: None,
             rewound: None,

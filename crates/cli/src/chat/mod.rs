@@ -104,6 +104,10 @@ const STOPPED_EARLY: &str = "\x1b[2m(stopped before a reply arrived; your messag
 /// The note for a turn that was ended before the model was done.
 const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
 
+/// The note for an answer that was shown and is not in the log.
+const ANSWER_NOT_STORED: &str =
+    "\x1b[33m(the answer above was not stored; `/retry` asks again)\x1b[0m";
+
 /// How a question ends.
 const YES_OR_NO: &str = " (y/n) ";
 
@@ -172,6 +176,8 @@ pub(crate) struct Chat {
     deleted: Option<SessionId>,
     /// The sessions in which something was said in this window; others were only looked at.
     spoken_in: HashSet<SessionId>,
+    /// The sessions with an answer that was shown and could not be stored.
+    unstored_in: HashSet<SessionId>,
     /// The session that was archived last, until something else is said.
     archived: Option<SessionId>,
     /// A signal asked the program to exit.
@@ -310,6 +316,7 @@ impl Chat {
             rewound: None,
             deleted: None,
             spoken_in: HashSet::new(),
+            unstored_in: HashSet::new(),
             archived: None,
             terminated: false,
             cli,
@@ -627,6 +634,7 @@ impl Chat {
         let question = self.handle.call(|sessions| sessions.take_back_turn(id))?;
         let question = question.ok_or_else(nothing)?;
         self.voice.notice(format_args!("\x1b[2m> {}\x1b[0m", one_line(&question.plain_text())));
+        self.unstored_in.remove(&id);
         self.converse(id, question).await
     }
 
@@ -639,7 +647,19 @@ impl Chat {
         self.status.clear();
         self.deleted = None;
         self.spoken_in.insert(id);
+        let before = self.questions();
         let outcome = self.turn(id, question).await;
+        // The store failed after the question was stored.
+        if let Err(error @ Error::Verb(_)) = &outcome
+            && let (Some(before), Some(after)) = (before, self.questions())
+            && before != after
+        {
+            self.tell(error);
+            self.voice.notice(ANSWER_NOT_STORED);
+            self.unstored_in.insert(id);
+            self.have_seen_all();
+            return Ok(None);
+        }
         if let Ok(answer) = &outcome {
             self.show_added(id, answer.seq)?;
         }

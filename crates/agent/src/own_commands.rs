@@ -1,8 +1,8 @@
 //! Custom commands: questions that are asked often, each in a Markdown file.
 //!
 //! `commands/review.md` becomes `/review`. Its text is sent as if it had been typed, with the
-//! arguments filled in: `$ARGUMENTS` is all of them, `$1` to `$9` are single words. Front matter
-//! may contain a `description` and an `argument-hint`.
+//! arguments filled in: `$ARGUMENTS` is all of them, `$1` to `$9` are single words, and needed.
+//! Front matter may contain a `description` and an `argument-hint`, with optional words in brackets.
 //!
 //! Files come from the user's own folder and from the project's. A project's files come with its
 //! code, so they follow the same rule as its agents: they are used once the user has trusted their
@@ -32,11 +32,29 @@ pub struct OwnCommand {
     pub origin: AgentSource,
 }
 
+/// A command was used without an argument that its text needs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("/{command} lacks an argument; usage: {usage}")]
+pub struct MissingArgument {
+    /// Its name.
+    pub command: String,
+    /// The command with its arguments, as its file describes them.
+    pub usage: String,
+}
+
 impl OwnCommand {
     /// The text with these arguments. Inserted text is not expanded again.
-    pub fn with(&self, arguments: &str) -> String {
+    ///
+    /// # Errors
+    ///
+    /// [`MissingArgument`] if the text uses a word that was not given. `$ARGUMENTS` may be empty, and
+    /// so may a word that is in brackets in the argument hint; an `@` before it is then left out.
+    pub fn with(&self, arguments: &str) -> Result<String, MissingArgument> {
         let arguments = arguments.trim();
         let words = words(arguments);
+        let optional: Vec<bool> =
+            hints(&self.takes).iter().map(|hint| hint.starts_with('[')).collect();
+        let mut needs = 0;
         let mut text = String::new();
         let mut is_used = false;
         let mut rest = self.prompt.as_str();
@@ -49,8 +67,14 @@ impl OwnCommand {
                 (_, Some(digit @ b'1'..=b'9'))
                     if !after[1..].starts_with(|c: char| c.is_ascii_digit()) =>
                 {
-                    let word = words.get(usize::from(digit - b'1'));
-                    (Some(word.map_or("", String::as_str)), 1)
+                    let at = usize::from(digit - b'1');
+                    let is_optional = optional.get(at).copied().unwrap_or(false);
+                    needs = if is_optional { needs } else { needs.max(at + 1) };
+                    let word = words.get(at).map_or("", String::as_str);
+                    if word.is_empty() && text.ends_with('@') {
+                        text.pop();
+                    }
+                    (Some(word), 1)
                 }
                 _ => (None, 0),
             };
@@ -58,13 +82,35 @@ impl OwnCommand {
             text.push_str(value.unwrap_or("$"));
             rest = &after[length..];
         }
+        if words.len() < needs {
+            let (command, usage) = (self.name.clone(), self.usage(needs));
+            return Err(MissingArgument { command, usage });
+        }
         text.push_str(rest);
         if !is_used && !arguments.is_empty() {
             text.push_str("\n\n");
             text.push_str(arguments);
         }
-        text
+        Ok(text)
     }
+
+    fn usage(&self, needs: usize) -> String {
+        let takes = match self.takes.is_empty() {
+            true => (1..=needs).map(|n| format!("ARGUMENT{n}")).collect::<Vec<_>>().join(" "),
+            false => self.takes.clone(),
+        };
+        format!("/{} {takes}", self.name)
+    }
+}
+
+/// The arguments of a hint; brackets keep words together.
+fn hints(takes: &str) -> Vec<&str> {
+    let mut depth = 0_i32;
+    let is_between = |c: char| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        c.is_whitespace() && depth <= 0
+    };
+    takes.split(is_between).filter(|hint| !hint.is_empty()).collect()
 }
 
 /// The words of a text; quotes keep words together.
@@ -180,7 +226,38 @@ mod tests {
             path: String::new(),
             origin: AgentSource::User,
         };
-        command.with(arguments)
+        command.with(arguments).expect("nothing is missing")
+    }
+
+    #[test]
+    fn a_word_that_is_missing_is_asked_for_unless_the_hint_has_it_in_brackets() {
+        let asks = |prompt: &str, takes: &str, arguments: &str| {
+            let command = OwnCommand {
+                name: "x".into(),
+                description: String::new(),
+                takes: takes.into(),
+                prompt: prompt.into(),
+                path: String::new(),
+                origin: AgentSource::User,
+            };
+            command.with(arguments).map_err(|missing| missing.to_string())
+        };
+        let usage = |text: &str| Err(text.to_owned());
+        assert_eq!(asks("See @$1.", "FILE", " "), usage("/x lacks an argument; usage: /x FILE"));
+        assert_eq!(
+            asks("Greet $1 in $2.", "", "Ann"),
+            usage("/x lacks an argument; usage: /x ARGUMENT1 ARGUMENT2")
+        );
+        assert_eq!(
+            asks("Greet $1 in $2.", "", "Ann ''"),
+            Ok("Greet Ann in .".into()),
+            "it is given"
+        );
+        let takes = "FILE [the words] [@MORE]";
+        assert_eq!(asks("See @$1, $2 @$3.", takes, "a"), Ok("See @a,  .".into()));
+        assert_eq!(asks("See @$1, $2 @$3.", takes, "a b c"), Ok("See @a, b @c.".into()));
+        assert!(asks("See @$1, $2 @$3.", takes, "").is_err());
+        assert_eq!(asks("All of $ARGUMENTS!", "", ""), Ok("All of !".into()));
     }
 
     #[test]
@@ -191,7 +268,6 @@ mod tests {
             asks("Look at $1 and $ARGUMENTS", "$2 $ARGUMENTS"),
             "Look at $2 and $2 $ARGUMENTS"
         );
-        assert_eq!(asks("Nothing is missing: $1.", ""), "Nothing is missing: .");
         assert_eq!(asks("It costs $10, $x and $", "y"), "It costs $10, $x and $\n\ny");
         assert_eq!(asks("Review it.", "carefully"), "Review it.\n\ncarefully");
         assert_eq!(asks("Review it.", ""), "Review it.");

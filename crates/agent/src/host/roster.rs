@@ -130,6 +130,13 @@ impl Roster {
         named && !self.settings.read_only
     }
 
+    /// Whether there is an API key, or the address of a server.
+    pub fn has_key(&self) -> bool {
+        let env = &self.settings.env;
+        let has_key = env.anthropic_key.is_some() || env.openai_key.is_some();
+        has_key || env.openai_base.is_some() || env.ollama_host.is_some()
+    }
+
     /// The models that can be chosen by name: those in the configuration, and the known ones of
     /// providers with an API key. Others may work, too.
     pub fn known_models(&self) -> Vec<Model> {

@@ -248,6 +248,10 @@ mod tests {
             assert!(workspace.mention(path, &mut room).is_err(), "{path}");
         }
         assert_eq!(room, 100);
+        for (path, leads) in [("etc", true), ("etc/passwd", true), ("x.bin", false), ("no", false)]
+        {
+            assert_eq!(workspace.leads_outside(path), leads, "{path}");
+        }
     }
 
     #[test]

@@ -139,6 +139,12 @@ impl Workspace {
         Ok(RealPath(if real.as_os_str().is_empty() { PathBuf::from(".") } else { real }))
     }
 
+    /// Whether this is a link out of the workspace, or a path through one.
+    pub fn leads_outside(&self, path: &str) -> bool {
+        let located = self.locate(path);
+        located.is_ok_and(|path| self.dir.canonicalize(path).is_err_and(|error| escapes(&error)))
+    }
+
     /// The same for a file to write. Files that are run automatically are refused.
     pub(super) fn resolve_for_writing(&self, path: &str) -> Result<RealPath, ToolFailure> {
         let real = self.resolve(path)?;
@@ -415,14 +421,18 @@ pub(super) fn shown(path: &Path) -> String {
 
 /// An error for a path: the operation, and why it failed.
 pub(super) fn failed(action: &str, path: &Path, error: &io::Error) -> ToolFailure {
-    let escaped = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
     match error.kind() {
-        _ if escaped => outside(path),
+        _ if escapes(error) => outside(path),
         io::ErrorKind::NotFound => {
             ToolFailure(format!("there is no `{}` in the workspace", path.display()))
         }
         _ => ToolFailure(format!("cannot {action} `{}`: {error}", path.display())),
     }
+}
+
+/// Whether this error says that a path leads out of the folder it begins in.
+fn escapes(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }
 
 fn outside(path: &Path) -> ToolFailure {

@@ -70,8 +70,11 @@ impl Attached {
         let workspace = workspace.and_then(|path| Workspace::open(path).ok());
         let most = model.window.saturating_mul(BYTES_PER_WINDOW_TOKEN);
         let mut room = ATTACHED_TEXT_BYTES_MAX.min(usize::try_from(most).unwrap_or(usize::MAX));
-        for name in typed.by_hand.iter().flat_map(|part| mentions(part)).take(MENTIONS_MAX) {
+        for name in typed.parts_by_hand().flat_map(mentions).take(MENTIONS_MAX) {
             attached.name(&name, workspace.as_ref(), clipboard, model.sees, &mut room);
+        }
+        for name in typed.pasted_parts().flat_map(mentions).take(MENTIONS_MAX) {
+            attached.leave_out(&name, workspace.as_ref());
         }
         attached
     }
@@ -117,6 +120,9 @@ impl Attached {
             (None, Some(picture)) => {
                 Ok(Mentioned { attachments: vec![picture], ..Mentioned::default() })
             }
+            (None, None) if workspace.is_some_and(|workspace| workspace.leads_outside(name)) => {
+                Err(ToolFailure(format!("`{name}` leads outside the workspace")))
+            }
             // An e-mail address or a handle is not a file, and needs no note.
             (None, None) if !name.contains(['/', '.']) || name.is_empty() => return,
             (None, None) => Err(ToolFailure(match Path::new(name).is_absolute() {
@@ -130,6 +136,18 @@ impl Attached {
                 found.attachments.into_iter().for_each(|attachment| self.file(attachment, sees));
             }
             Err(failure) => self.notes.push(format!("not attached: {}", one_line(&failure.0))),
+        }
+    }
+
+    /// Notes a file that only pasted text names: someone who recalls a question may expect it.
+    fn leave_out(&mut self, name: &str, workspace: Option<&Workspace>) {
+        let is_file = workspace.is_some_and(|workspace| workspace.has(name));
+        if is_file && !self.known.iter().any(|known| known == name) {
+            self.known.push(name.to_owned());
+            self.notes.push(format!(
+                "not attached: `@{}` was pasted or recalled; type it to attach it",
+                one_line(name)
+            ));
         }
     }
 
@@ -164,19 +182,27 @@ impl Attached {
     }
 
     fn folder(&mut self, name: &str, found: Mentioned) {
-        let Mentioned { mut attachments, left_out, .. } = found;
+        let Mentioned { mut attachments, mut left_out, .. } = found;
         // A file that was named explicitly is already attached.
         attachments.retain(|attachment| !self.taken.contains(&attachment.path));
-        let (mut bytes, mut cut) = (0, 0);
+        // A file of which nothing fits is not attached.
+        let has_room = |content: &Content| match content {
+            Content::Text { text, .. } => !text.is_empty() || !content.is_cut(),
+            Content::Media { .. } => true,
+        };
+        let all = attachments.len();
+        attachments.retain(|attachment| has_room(&attachment.content));
+        left_out += all - attachments.len();
+        let (mut bytes, mut cut) = (0, Vec::new());
         let files = attachments.len() as u64;
         for Attachment { path, content } in attachments {
             self.taken.push(path.clone());
             let is_cut = content.is_cut();
             if let Content::Text { text, bytes: all } = content {
                 bytes += text.len() as u64;
-                cut += u64::from(is_cut);
                 self.prefixes.push(quoted(&path, &text, all));
             }
+            cut.extend(is_cut.then_some(path));
         }
         let mut note = format!(
             "attached {} of {}, {} bytes",
@@ -184,8 +210,11 @@ impl Attached {
             one_line(name),
             count(bytes)
         );
-        if cut > 0 {
-            note += "; the last is cut";
+        // Of a file that is cut, whole lines are taken, so a shorter one may still fit after it.
+        match cut.as_slice() {
+            [] => {}
+            [path] => note += &format!("; {} is cut", one_line(path)),
+            paths => note += &format!("; {} of them are cut", count(paths.len() as u64)),
         }
         if left_out > 0 {
             note += &format!("; {} left out (not text, or no room)", count(left_out as u64));
@@ -332,9 +361,14 @@ mod tests {
         );
         let twice = of(&Typed::by_hand("@a.txt and @./ and @./a.txt"), folder.path());
         assert_eq!(twice.prefixes.len(), 2, "{:?}", twice.notes);
-        let mut pasted = Typed::by_hand("explain: ");
-        pasted.text += "@a.txt";
-        assert_eq!(of(&pasted, folder.path()).prefixes.len(), 1);
+        let pasted = of(&Typed::data("explain: @a.txt, @nosuch.rs, @you"), folder.path());
+        assert_eq!(pasted.prefixes.len(), 1);
+        assert_eq!(pasted.notes, [""; 0], "a full stop or a comma may belong to a name");
+        let pasted = of(&Typed::data("explain @a.txt and @a.txt"), folder.path());
+        assert_eq!(
+            pasted.notes,
+            ["not attached: `@a.txt` was pasted or recalled; type it to attach it"]
+        );
         let picture =
             of(&Typed::by_hand("what is in @clipboard-1 and @clipboard-2"), folder.path());
         assert_eq!((picture.media.len(), picture.notes.len()), (1, 1));
@@ -356,6 +390,35 @@ mod tests {
             ]
         );
         assert_eq!(attached.prefixes.len(), 2, "the output of a command, and one file");
+    }
+
+    #[test]
+    fn a_link_out_of_the_workspace_is_called_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).expect("linked");
+        let attached = of(&Typed::by_hand("see @link and @you"), folder.path());
+        assert_eq!(attached.notes, ["not attached: `link` leads outside the workspace"]);
+    }
+
+    #[test]
+    fn the_note_about_a_folder_says_which_file_is_cut() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        };
+        let notes = || of(&Typed::by_hand("@./"), folder.path()).notes;
+        // The room is 256,000 bytes. The first line of b fits and the second does not, so c does.
+        write("a.txt", &"x".repeat(255_000));
+        write("b.txt", &format!("short\n{}", "x".repeat(2_000)));
+        write("c.txt", "one\n");
+        assert_eq!(notes(), ["attached 3 files of ./, 255,010 bytes; b.txt is cut"]);
+        write("c.txt", &format!("short\n{}", "x".repeat(2_000)));
+        assert_eq!(notes(), ["attached 3 files of ./, 255,012 bytes; 2 of them are cut"]);
+        write("a.txt", &"x".repeat(256_000));
+        assert_eq!(
+            notes(),
+            ["attached 1 file of ./, 256,000 bytes; 2 left out (not text, or no room)"]
+        );
     }
 
     #[test]

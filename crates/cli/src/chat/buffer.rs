@@ -8,12 +8,15 @@ use rethread_core::name::is_hidden;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::out::{clean, count, plural};
+use crate::out::{clean, count, fit, plural};
 
 /// Lines and characters of a paste that is still shown completely. More would push the conversation
 /// out of the window.
 const PASTE_LINES_SHOWN: usize = 10;
 const PASTE_CHARS_SHOWN: usize = 2_000;
+
+/// Columns of the beginning of a folded text, where nothing else says what it is.
+const BEGIN_COLUMNS: usize = 40;
 
 /// The text, when it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,35 +25,54 @@ pub(super) struct Typed {
     pub(super) text: String,
     /// As it was shown: long pastes folded.
     pub(super) shown: String,
-    /// The parts that were not pasted.
-    pub(super) by_hand: Vec<String>,
+    /// The line it comes from.
+    parts: Vec<Part>,
+}
+
+/// A part of a line: typed, or pasted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    text: String,
+    is_pasted: bool,
 }
 
 impl Typed {
     /// Text that was typed completely.
     pub(super) fn by_hand(text: impl Into<String>) -> Typed {
-        let text = text.into();
-        Typed { shown: text.clone(), by_hand: vec![text.clone()], text }
+        Typed::of_one(text.into(), false)
     }
 
-    /// Text that nobody typed: it came through a pipe.
-    pub(super) fn piped(text: impl Into<String>) -> Typed {
-        let text = text.into();
-        Typed { shown: text.clone(), by_hand: Vec::new(), text }
+    /// Text that nobody typed here: it came through a pipe, or from a log.
+    pub(super) fn data(text: impl Into<String>) -> Typed {
+        Typed::of_one(text.into(), true)
+    }
+
+    fn of_one(text: String, is_pasted: bool) -> Typed {
+        let parts = vec![Part { text: text.clone(), is_pasted }];
+        Typed { shown: text.clone(), parts, text }
     }
 
     /// The same with another text, which was derived from this one.
     pub(super) fn saying(self, text: String) -> Typed {
-        match self.by_hand.concat() == self.text {
-            true => Typed::by_hand(text),
-            false => Typed { text, ..self },
+        match self.parts.iter().any(|part| part.is_pasted) {
+            true => Typed { text, ..self },
+            false => Typed::by_hand(text),
         }
+    }
+
+    /// The parts that were typed.
+    pub(super) fn parts_by_hand(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter(|part| !part.is_pasted).map(|part| part.text.as_str())
+    }
+
+    /// The parts that are data.
+    pub(super) fn pasted_parts(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter(|part| part.is_pasted).map(|part| part.text.as_str())
     }
 
     /// Whether its first character was typed.
     pub(super) fn begins_by_hand(&self) -> bool {
-        let first = self.by_hand.first().and_then(|part| part.chars().next());
-        first.is_some() && first == self.text.chars().next()
+        self.parts.first().is_some_and(|part| !part.is_pasted)
     }
 }
 
@@ -76,12 +98,15 @@ impl Glyph {
         Glyph { text: text.to_owned(), shown, is_pasted, is_fold: false }
     }
 
-    /// A long paste, as one character.
-    fn fold(text: &str) -> Glyph {
-        let lines = text.lines().count();
-        let shown = match lines {
-            0 | 1 => format!("[{} characters]", count(text.chars().count() as u64)),
-            lines => format!("[{}]", plural(lines as u64, "line")),
+    /// A long paste, as one character; with `begin`, it shows how the text begins.
+    fn fold(text: &str, begin: Option<&str>) -> Glyph {
+        let size = match text.lines().count() {
+            0 | 1 => format!("{} characters", count(text.chars().count() as u64)),
+            lines => plural(lines as u64, "line"),
+        };
+        let shown = match begin {
+            Some(begin) => format!("[{size}: {}]", fit(begin, BEGIN_COLUMNS)),
+            None => format!("[{size}]"),
         };
         Glyph { text: text.to_owned(), shown: Some(shown), is_pasted: true, is_fold: true }
     }
@@ -112,6 +137,10 @@ impl Glyph {
     }
 }
 
+/// What was erased, and can be put back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Erased(Vec<Glyph>);
+
 /// The text, and the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Buffer {
@@ -130,21 +159,47 @@ impl Buffer {
         buffer
     }
 
-    /// An earlier text, to be edited again. Its pasted parts stay data.
+    /// An earlier text, to be edited again. Its pasted parts stay data, and long ones are folded.
     pub(super) fn of_typed(typed: &Typed) -> Buffer {
         let mut buffer = Buffer::default();
-        let mut rest = typed.text.as_str();
-        for part in &typed.by_hand {
-            let Some(at) = rest.find(part.as_str()) else { break };
-            if at > 0 {
-                buffer.paste(&rest[..at]);
+        if let [part] = typed.parts.as_slice()
+            && part.is_pasted
+            && is_long(&part.text)
+        {
+            // Nothing beside the fold tells it from others.
+            let begin = part.text.lines().find(|line| !line.trim().is_empty());
+            buffer.put_glyph(Glyph::fold(&part.text, begin));
+            return buffer;
+        }
+        for part in &typed.parts {
+            match part.is_pasted {
+                true => buffer.paste(&part.text),
+                false => buffer.insert(&part.text),
             }
-            buffer.insert(part);
-            rest = &rest[at + part.len()..];
         }
-        if !rest.is_empty() {
-            buffer.paste(rest);
+        buffer
+    }
+
+    /// This text after someone has changed it to another, elsewhere. What is as it was, before and
+    /// after the change, is still typed or pasted as it was.
+    pub(super) fn changed_to(&self, text: &str) -> Buffer {
+        let (mut from, mut to) = (0, self.glyphs.len());
+        let mut changed = text;
+        while let Some(rest) =
+            self.glyphs.get(from).and_then(|glyph| changed.strip_prefix(glyph.text.as_str()))
+        {
+            (from, changed) = (from + 1, rest);
         }
+        while to > from
+            && let Some(rest) = changed.strip_suffix(self.glyphs[to - 1].text.as_str())
+        {
+            (to, changed) = (to - 1, rest);
+        }
+        let mut buffer = Buffer { glyphs: self.glyphs[..from].to_vec(), ..Buffer::default() };
+        buffer.cursor = buffer.glyphs.len();
+        buffer.insert(changed);
+        buffer.glyphs.extend_from_slice(&self.glyphs[to..]);
+        buffer.cursor = buffer.glyphs.len();
         buffer
     }
 
@@ -191,23 +246,32 @@ impl Buffer {
     /// What is sent.
     pub(super) fn typed(&self) -> Typed {
         let mut typed = Typed::default();
-        let mut was_by_hand = false;
+        let mut after_fold = false;
         for glyph in &self.glyphs {
             typed.text.push_str(&glyph.text);
             match glyph.is_fold() {
                 true => typed.shown.push_str(glyph.shown()),
                 false => typed.shown.push_str(&glyph.text),
             }
-            match (glyph.is_pasted, was_by_hand) {
-                (true, _) => {}
-                (false, true) => {
-                    typed.by_hand.last_mut().expect("it began").push_str(&glyph.text);
+            // A fold is a part of its own, so that it is one again when the text is recalled.
+            let was_fold = std::mem::replace(&mut after_fold, glyph.is_fold());
+            let is_apart = glyph.is_fold() || was_fold;
+            match typed.parts.last_mut() {
+                Some(part) if part.is_pasted == glyph.is_pasted && !is_apart => {
+                    part.text.push_str(&glyph.text);
                 }
-                (false, false) => typed.by_hand.push(glyph.text.clone()),
+                _ => {
+                    typed.parts.push(Part { text: glyph.text.clone(), is_pasted: glyph.is_pasted })
+                }
             }
-            was_by_hand = !glyph.is_pasted;
         }
         typed
+    }
+
+    /// Puts what was erased back in at the cursor, as it was.
+    pub(super) fn put_back(&mut self, erased: &Erased) {
+        self.glyphs.splice(self.cursor..self.cursor, erased.0.iter().cloned());
+        self.cursor += erased.0.len();
     }
 
     /// Puts text in at the cursor.
@@ -217,15 +281,15 @@ impl Buffer {
 
     /// Inserts pasted text; a long one as a single element.
     pub(super) fn paste(&mut self, text: &str) {
-        let is_long = text.lines().count() > PASTE_LINES_SHOWN
-            || text.chars().nth(PASTE_CHARS_SHOWN).is_some();
-        match is_long {
-            true => {
-                self.glyphs.insert(self.cursor, Glyph::fold(text));
-                self.cursor += 1;
-            }
+        match is_long(text) {
+            true => self.put_glyph(Glyph::fold(text, None)),
             false => self.put(text, true),
         }
+    }
+
+    fn put_glyph(&mut self, glyph: Glyph) {
+        self.glyphs.insert(self.cursor, glyph);
+        self.cursor += 1;
     }
 
     fn put(&mut self, text: &str, is_pasted: bool) {
@@ -235,15 +299,22 @@ impl Buffer {
             .chars()
             .next()
             .is_some_and(|c| UnicodeWidthChar::width(c) == Some(0) && !is_hidden(c));
+        let mut is_letter_pasted = false;
         if is_mark
             && self.cursor > 0
             && !self.glyphs[self.cursor - 1].is_line_feed()
             && !self.glyphs[self.cursor - 1].is_fold()
         {
             self.cursor -= 1;
-            text.insert_str(0, &self.glyphs.remove(self.cursor).text);
+            let letter = self.glyphs.remove(self.cursor);
+            text.insert_str(0, &letter.text);
+            is_letter_pasted = letter.is_pasted;
         }
-        let new: Vec<Glyph> = text.graphemes(true).map(|one| Glyph::new(one, is_pasted)).collect();
+        let mut new: Vec<Glyph> =
+            text.graphemes(true).map(|one| Glyph::new(one, is_pasted)).collect();
+        if let Some(first) = new.first_mut() {
+            first.is_pasted |= is_letter_pasted;
+        }
         let added = new.len();
         self.glyphs.splice(self.cursor..self.cursor, new);
         self.cursor += added;
@@ -321,7 +392,7 @@ impl Buffer {
     }
 
     /// Erases up to the beginning of the line, and gives it back.
-    pub(super) fn erase_to_start(&mut self) -> String {
+    pub(super) fn erase_to_start(&mut self) -> Erased {
         // At the beginning of a line this joins it with the one above.
         let from = match self.line_start() {
             start if start == self.cursor => start.saturating_sub(1),
@@ -331,7 +402,7 @@ impl Buffer {
     }
 
     /// Erases up to the end of the line, and gives it back.
-    pub(super) fn erase_to_end(&mut self) -> String {
+    pub(super) fn erase_to_end(&mut self) -> Erased {
         let to = match self.line_end() {
             end if end == self.cursor => (end + 1).min(self.glyphs.len()),
             end => end,
@@ -340,7 +411,7 @@ impl Buffer {
     }
 
     /// Erases the word before the cursor, and gives it back.
-    pub(super) fn erase_word(&mut self) -> String {
+    pub(super) fn erase_word(&mut self) -> Erased {
         // As in a shell, up to the space: a path is one word.
         let mut from = self.cursor;
         while from > 0 && self.glyphs[from - 1].is_space() {
@@ -353,15 +424,13 @@ impl Buffer {
     }
 
     /// Erases the next word, and gives it back.
-    pub(super) fn erase_next_word(&mut self) -> String {
+    pub(super) fn erase_next_word(&mut self) -> Erased {
         self.erase(self.cursor, self.word_end())
     }
 
-    fn erase(&mut self, from: usize, to: usize) -> String {
-        let erased = self.text_of(from, to);
-        self.glyphs.drain(from..to);
+    fn erase(&mut self, from: usize, to: usize) -> Erased {
         self.cursor = from;
-        erased
+        Erased(self.glyphs.drain(from..to).collect())
     }
 
     fn text_of(&self, from: usize, to: usize) -> String {
@@ -405,6 +474,11 @@ impl Buffer {
     }
 }
 
+/// Whether a paste is folded.
+fn is_long(text: &str) -> bool {
+    text.lines().count() > PASTE_LINES_SHOWN || text.chars().nth(PASTE_CHARS_SHOWN).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -436,11 +510,24 @@ mod tests {
             let typed = buffer.typed();
             assert_eq!(typed.text, format!("why? {pasted}"));
             assert_eq!(typed.shown, format!("why? {}", shown.unwrap_or(&pasted)));
-            assert_eq!(typed.by_hand, ["why? "]);
+            assert_eq!(typed.parts_by_hand().collect::<Vec<_>>(), ["why? "]);
             if shown.is_some() {
                 buffer.backspace();
                 assert_eq!(buffer.text(), "why? ");
             }
+        }
+    }
+
+    #[test]
+    fn a_long_text_that_is_recalled_is_folded_and_says_how_it_begins() {
+        let lines = |n: usize| format!("\n  why?\n{}", "line\n".repeat(n - 2));
+        for (text, shown) in [
+            (lines(10), lines(10)),
+            (lines(11), "[11 lines: why?]".to_owned()),
+            ("x".repeat(2_001), format!("[2,001 characters: {}…]", "x".repeat(39))),
+        ] {
+            let buffer = Buffer::of_typed(&Typed::data(&text));
+            assert_eq!((buffer.typed().shown, buffer.text()), (shown, text));
         }
     }
 
@@ -451,25 +538,56 @@ mod tests {
         buffer.insert(" and @y");
         let typed = buffer.typed();
         assert_eq!(typed.text, "!rm @x and @y");
-        assert_eq!(typed.by_hand, [" and @y"]);
+        assert_eq!(typed.parts_by_hand().collect::<Vec<_>>(), [" and @y"]);
         assert!(!typed.begins_by_hand());
-        assert!(Typed::by_hand("!ls").begins_by_hand() && !Typed::piped("!ls").begins_by_hand());
+        assert!(Typed::by_hand("!ls").begins_by_hand() && !Typed::data("!ls").begins_by_hand());
+        // A typed character that the paste begins with changes nothing.
+        for typed in ["!", "! and more", "\u{301}"] {
+            let mut buffer = Buffer::default();
+            buffer.paste("!");
+            buffer.insert(typed);
+            assert!(!buffer.typed().begins_by_hand(), "{typed}");
+        }
+    }
+
+    #[test]
+    fn what_comes_back_into_the_line_is_typed_and_pasted_where_it_was() {
+        let log = "line\n".repeat(400);
+        let mut buffer = Buffer::of("say ");
+        buffer.paste("say @x");
+        buffer.insert(" @y ");
+        buffer.paste(&log);
+        buffer.paste("!z");
+        let whole = buffer.typed();
+        assert_eq!(Buffer::of_typed(&whole), buffer);
+        assert_eq!(whole.shown, "say say @x @y [400 lines]!z");
+        let erased = buffer.erase_to_start();
+        assert!(buffer.is_empty());
+        buffer.put_back(&erased);
+        assert_eq!(buffer.typed(), whole);
+        // An editor shows all of it; what was not changed there is as it was.
+        assert_eq!(buffer.changed_to(&whole.text), buffer);
+        let changed = buffer.changed_to(&whole.text.replace(" @y", ", and @y")).typed();
+        assert_eq!(changed.shown, "say say @x, and @y [400 lines]!z");
+        assert_eq!(changed.parts_by_hand().collect::<Vec<_>>(), ["say ", ", and @y "]);
+        assert_eq!(buffer.changed_to("").typed(), Typed::default());
     }
 
     #[test]
     fn words_and_lines_are_moved_over_and_erased() {
         let mut buffer = Buffer::of("look at src/a.rs\nnow, please");
-        assert_eq!(buffer.erase_word(), "please");
+        let text = |erased: Erased| Buffer { glyphs: erased.0, ..Buffer::default() }.text();
+        assert_eq!(text(buffer.erase_word()), "please");
         buffer.word_left();
         assert_eq!(buffer.line_before(), "");
         assert!(buffer.step_line(false) && !buffer.step_line(false));
         buffer.go_to_line_end();
-        assert_eq!(buffer.erase_word(), "src/a.rs");
-        assert_eq!(buffer.erase_to_start(), "look at ");
+        assert_eq!(text(buffer.erase_word()), "src/a.rs");
+        assert_eq!(text(buffer.erase_to_start()), "look at ");
         assert!(buffer.step_line(true));
-        assert_eq!(buffer.erase_to_start(), "\n");
+        assert_eq!(text(buffer.erase_to_start()), "\n");
         buffer.word_right();
-        assert_eq!(buffer.erase_to_end(), ", ");
+        assert_eq!(text(buffer.erase_to_end()), ", ");
         assert_eq!(buffer.text(), "now");
         assert!(!buffer.delete() && buffer.step(false) && buffer.delete());
         assert_eq!(buffer.text(), "no");

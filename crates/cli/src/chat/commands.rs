@@ -35,7 +35,7 @@ impl Chat {
             ChatCommand::Sessions => self.sessions()?,
             ChatCommand::New(name) => self.new_session(name.as_deref())?,
             ChatCommand::Open(Some(sel)) => self.open_session(&sel).await?,
-            ChatCommand::Open(None) if self.can_pick() => drop(self.pick().await?),
+            ChatCommand::Open(None) if self.can_pick() => self.pick().await?,
             ChatCommand::Open(None) => {
                 self.sessions()?;
                 let what = "/open needs a session".into();

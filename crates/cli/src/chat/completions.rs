@@ -4,12 +4,14 @@
 //! Files are listed on a separate thread, once someone types an `@`: a large folder must not delay
 //! a key.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rethread_agent::own_commands::OwnCommand;
 use rethread_agent::tool::Workspace;
+use rethread_core::store::Cursor;
 use rethread_core::{SessionId, Sessions};
 use tokio::sync::Notify;
 use unicode_segmentation::UnicodeSegmentation;
@@ -26,8 +28,11 @@ const FILES_MAX: usize = 50_000;
 /// Choices that are offered.
 const CHOICES_MAX: usize = 100;
 
-/// Sessions that are offered: the newest.
-const SESSIONS_MAX: usize = 50;
+/// Sessions that are there at once: the newest. The others are read on a separate thread, in pages of
+/// so many, up to a bound.
+const SESSIONS_FIRST: usize = 50;
+const SESSIONS_PAGE: usize = 1_000;
+const SESSIONS_MAX: usize = 50_000;
 
 /// Columns of a session's first question.
 const FIRST_COLUMNS: usize = 60;
@@ -41,8 +46,7 @@ pub(super) struct Completions {
     agents: Vec<(String, String)>,
     /// The models, and their context windows.
     models: Vec<(String, String)>,
-    sessions: Option<(Sessions, Option<SessionId>)>,
-    listed: OnceCell<Vec<Choice>>,
+    sessions: SessionNames,
     files: FileNames,
 }
 
@@ -64,15 +68,19 @@ impl Completions {
         id: Option<SessionId>,
         folder: Option<&str>,
     ) {
-        self.sessions = Some((sessions.clone(), id));
-        self.listed = OnceCell::new();
+        self.sessions = SessionNames { of: Some((sessions.clone(), id)), ..Default::default() };
         self.files.renew(folder.map(PathBuf::from));
     }
 
     /// Waits until there is more to complete.
     pub(super) fn more(&self) -> impl Future<Output = ()> + use<> {
-        let names = self.files.names.clone();
-        async move { names.are_there.notified().await }
+        let (files, sessions) = (self.files.names.clone(), self.sessions.list.clone());
+        async move {
+            tokio::select! {
+                () = files.are_there.notified() => {}
+                () = sessions.are_there.notified() => {}
+            }
+        }
     }
 
     fn commands(&self, begun: &str) -> Vec<Choice> {
@@ -105,63 +113,42 @@ impl Completions {
         };
         names.iter().map(choice).collect()
     }
-
-    fn sessions(&self) -> Vec<Choice> {
-        let list = || {
-            let Some((sessions, id)) = &self.sessions else { return Vec::new() };
-            let page = sessions.list(&Sessions::default_filter(), None, SESSIONS_MAX);
-            // A menu does not report errors; the command itself does.
-            let page = page.map(|page| page.sessions).unwrap_or_default();
-            let others = page.iter().filter(|session| Some(session.id()) != *id);
-            let now = rethread_core::World::now(&rethread_store::System);
-            others
-                .map(|session| Choice {
-                    text: session.selector().to_owned(),
-                    label: one_line(&session.label()),
-                    about: format!(
-                        "{} · {}",
-                        ago(session.last_activity_at, now),
-                        fit(&session.first_message, FIRST_COLUMNS)
-                    ),
-                    is_whole: true,
-                })
-                .collect()
-        };
-        self.listed.get_or_init(list).clone()
-    }
 }
 
 impl Candidates for Completions {
     fn complete(&self, line: &str) -> Option<Completion> {
         if let Some(query) = file_query(line) {
             let found = self.files.find(query.trim_start_matches('"'));
-            return Some(completion(query.graphemes(true).count() + 1, found));
+            return Some(completion(query.graphemes(true).count() + 1, found.into_iter()));
         }
         // `resume` is a command without the slash too.
         let bare = line.starts_with("resume ").then_some(line);
         let command = line.strip_prefix('/').or(bare)?;
         let Some((name, begun)) = command.split_once(' ') else {
-            return Some(completion(line.graphemes(true).count(), self.commands(command)));
+            let found = self.commands(command).into_iter();
+            return Some(completion(line.graphemes(true).count(), found));
         };
         let known = COMMANDS.iter().find(|command| command.name == name)?;
+        let (lower, replaces) = (begun.to_lowercase(), begun.graphemes(true).count());
         let all = match known.takes {
             Takes::Agent => Completions::named(&self.agents),
             Takes::Model => Completions::named(&self.models),
-            Takes::Session(_) => self.sessions(),
+            Takes::Session(_) => return Some(self.sessions.complete(&lower, replaces)),
             _ => return None,
         };
-        let lower = begun.to_lowercase();
-        let matches = |choice: &Choice| {
-            choice.label.to_lowercase().contains(&lower)
-                || choice.about.to_lowercase().contains(&lower)
-        };
-        let found = all.into_iter().filter(matches).collect();
-        Some(completion(begun.graphemes(true).count(), found))
+        let found = all.into_iter().filter(|choice| matches(choice, &lower));
+        Some(completion(replaces, found))
     }
 }
 
-fn completion(replaces: usize, choices: Vec<Choice>) -> Completion {
-    Completion { replaces, choices }
+fn completion(replaces: usize, mut found: impl Iterator<Item = Choice>) -> Completion {
+    let choices = found.by_ref().take(CHOICES_MAX).collect();
+    Completion { replaces, choices, has_more: found.next().is_some() }
+}
+
+/// Whether a choice has this text, in lower case, in its label or its description.
+fn matches(choice: &Choice, lower: &str) -> bool {
+    choice.label.to_lowercase().contains(lower) || choice.about.to_lowercase().contains(lower)
 }
 
 /// The text after the `@` at the cursor; `None` if there is none.
@@ -174,6 +161,80 @@ fn file_query(line: &str) -> Option<&str> {
         None => !query.contains(char::is_whitespace),
     };
     (begins && is_open).then_some(query)
+}
+
+/// The sessions, without the one that is open.
+#[derive(Default)]
+struct SessionNames {
+    of: Option<(Sessions, Option<SessionId>)>,
+    list: Arc<SessionList>,
+    is_asked: Cell<bool>,
+}
+
+#[derive(Default)]
+struct SessionList {
+    all: Mutex<Vec<Choice>>,
+    /// There are sessions that were not read, or not yet.
+    is_partial: AtomicBool,
+    are_there: Notify,
+}
+
+impl SessionNames {
+    fn complete(&self, lower: &str, replaces: usize) -> Completion {
+        if let Some((sessions, id)) = self.of.clone()
+            && !self.is_asked.replace(true)
+            && let Some(next) = self.list.read(&sessions, id, None, SESSIONS_FIRST)
+        {
+            let list = self.list.clone();
+            list.is_partial.store(true, Ordering::Relaxed);
+            std::thread::spawn(move || list.read_on(&sessions, id, next));
+        }
+        let is_partial = self.list.is_partial.load(Ordering::Relaxed);
+        let all = self.list.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = all.iter().filter(|choice| matches(choice, lower)).cloned();
+        let found = completion(replaces, found);
+        Completion { has_more: found.has_more || is_partial, ..found }
+    }
+}
+
+impl SessionList {
+    /// Adds a page, and returns where the next one begins. A menu does not report errors; the
+    /// command itself does.
+    fn read(
+        &self,
+        sessions: &Sessions,
+        id: Option<SessionId>,
+        after: Option<Cursor>,
+        rows: usize,
+    ) -> Option<Cursor> {
+        let page = sessions.list(&Sessions::default_filter(), after, rows).ok()?;
+        let now = rethread_core::World::now(&rethread_store::System);
+        let others = page.sessions.iter().filter(|session| Some(session.id()) != id);
+        let choices = others.map(|session| Choice {
+            text: session.selector().to_owned(),
+            label: one_line(&session.label()),
+            about: format!(
+                "{} · {}",
+                ago(session.last_activity_at, now),
+                fit(&session.first_message, FIRST_COLUMNS)
+            ),
+            is_whole: true,
+        });
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).extend(choices);
+        page.next
+    }
+
+    fn read_on(&self, sessions: &Sessions, id: Option<SessionId>, next: Cursor) {
+        let mut next = Some(next);
+        for _ in 0..SESSIONS_MAX / SESSIONS_PAGE {
+            next = match next {
+                Some(after) => self.read(sessions, id, Some(after), SESSIONS_PAGE),
+                None => break,
+            };
+        }
+        self.is_partial.store(next.is_some(), Ordering::Relaxed);
+        self.are_there.notify_one();
+    }
 }
 
 /// The names of the files in the workspace.
@@ -240,11 +301,11 @@ impl Names {
     }
 }
 
-/// The names that match best. Without a query, the top level.
+/// The names that match best, one more than are offered. Without a query, the top level.
 fn best<'n>(names: &'n [String], query: &str) -> Vec<&'n String> {
     if query.is_empty() {
         let is_top = |name: &&String| !name.trim_end_matches('/').contains('/');
-        return names.iter().filter(is_top).take(CHOICES_MAX).collect();
+        return names.iter().filter(is_top).take(CHOICES_MAX + 1).collect();
     }
     let query = query.to_lowercase();
     let scored = names.iter().filter_map(|name| Some((score(name, &query)?, name)));
@@ -252,7 +313,7 @@ fn best<'n>(names: &'n [String], query: &str) -> Vec<&'n String> {
     scored.sort();
     // A folder that is typed whole is chosen already; Tab leads to what is in it.
     scored.retain(|(_, name)| !name.ends_with('/') || name.to_lowercase() != query);
-    scored.into_iter().take(CHOICES_MAX).map(|(_, name)| name).collect()
+    scored.into_iter().take(CHOICES_MAX + 1).map(|(_, name)| name).collect()
 }
 
 /// The distance of a name from the query; `None` if it does not match. Smaller is better.
@@ -326,6 +387,33 @@ mod tests {
         assert_eq!(labels("/search x"), Vec::<String>::new());
         assert!(completions.complete("hello").is_none());
         assert_eq!(completions.complete("/new x"), None);
+    }
+
+    #[test]
+    fn every_session_is_found_by_what_is_typed_however_old_it_is() {
+        let world = Arc::new(rethread_core::Fixed::default());
+        let store = Arc::new(rethread_core::MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, rethread_core::Owner::local(), world.clone());
+        let mut ids = Vec::new();
+        for number in 0..SESSIONS_FIRST + CHOICES_MAX + 1 {
+            world.advance(std::time::Duration::from_secs(60));
+            let name = rethread_core::Name::new(&format!("number-{number}")).expect("a name");
+            let new = rethread_core::New { name: Some(name), ..Default::default() };
+            let said = vec![rethread_core::Message::user("hello").into()];
+            ids.push(sessions.create_with(&new, None, said).expect("created").id());
+        }
+        let mut completions = Completions::default();
+        completions.renew(&sessions, ids.last().copied(), None);
+        let found = |line: &str| completions.complete(line).expect("sessions");
+        let newest = found("/open ");
+        assert!(newest.has_more && newest.choices[0].text == "number-149", "{newest:?}");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(completions.more());
+        assert_eq!(found("/open NUMBER-7").choices.len(), 11);
+        assert_eq!(found("/open number-0").choices[0].text, "number-0");
+        assert!(!found("/open number-0").has_more);
+        let all = found("/open number");
+        assert!(all.has_more && all.choices.len() == CHOICES_MAX);
     }
 
     #[test]

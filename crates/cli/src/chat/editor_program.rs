@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Chat;
-use super::buffer::Buffer;
 use super::screen::Screen;
 use crate::errors::Error;
 
@@ -89,7 +88,7 @@ impl Chat {
             Err(error) => return Err(failed(error.to_string())),
         }
         let text = draft.text().map_err(|error| failed(format!("left no text: {error}")))?;
-        self.editor.buffer = Buffer::of(&text);
+        self.editor.buffer = self.editor.buffer.changed_to(&text);
         Ok(())
     }
 }

@@ -23,6 +23,9 @@ const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved b
 /// The note if the model failed and the summary was extracted.
 const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
 
+/// The note for a session of which an answer could not be stored.
+const UNSTORED: &str = "⚠️ Saved, except for an answer that could not be stored";
+
 /// The note that says how to come back.
 const CONTINUE: &str = "  Continue: rethread -c";
 
@@ -69,14 +72,21 @@ impl Chat {
         };
         let summarized = match self.cli.config.is_on("session.summary") {
             true => self.summarize_at_exit(session.id(), how).await,
-            false => Ok(()),
+            false => Ok(true),
         };
         self.input.give_back_terminal();
-        summarized?;
+        let is_summarized = summarized?;
         self.voice.notice("Goodbye!");
         let transcript = match self.runner.save_transcript(session.id()) {
             Ok(path) => {
-                self.voice.notice("✓ Conversation saved successfully!");
+                match self.unstored_in.contains(&session.id()) {
+                    true => self.voice.notice(UNSTORED),
+                    false if is_summarized => {
+                        self.voice.notice("✓ Conversation saved successfully!");
+                    }
+                    // Why was said.
+                    false => {}
+                }
                 path
             }
             Err(error) => {
@@ -111,8 +121,12 @@ impl Chat {
     }
 
     /// Writes the summary that the next resume starts from. A model may take a while, so it shows
-    /// for how long, and how to skip it.
-    async fn summarize_at_exit(&mut self, id: SessionId, how: SummaryMethod) -> Result<(), Error> {
+    /// for how long, and how to skip it. Returns whether it was stored.
+    async fn summarize_at_exit(
+        &mut self,
+        id: SessionId,
+        how: SummaryMethod,
+    ) -> Result<bool, Error> {
         let runner = self.runner.clone();
         let is_watched = self.voice.look == Look::Rich && self.input.edits();
         let made = match how {
@@ -152,9 +166,10 @@ impl Chat {
             Err(error) => {
                 self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}"));
                 self.report(&error.into());
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Archives a session that was resumed without any message, so that the original is the current

@@ -2,7 +2,8 @@
 //!
 //! They are read from the logs, so there is no separate history file to protect, or to clean when a
 //! session is deleted. They are read on a separate thread, so the prompt does not wait. Imported
-//! sessions are left out: their text may come from anyone, and a recalled question counts as typed.
+//! sessions are left out: their text may come from anyone. What the others say is recalled as data,
+//! like a paste, because programs write to logs as well.
 
 use std::time::{Duration, Instant};
 

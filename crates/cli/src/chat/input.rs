@@ -10,6 +10,7 @@ use super::TERMINAL_LINE;
 use super::buffer::{Buffer, Typed};
 use super::keyboard::{Keyboard, Mode};
 use super::keys::Key;
+use super::past_questions::logged;
 use super::suspend;
 use super::typed_ahead::TypedAhead;
 
@@ -248,9 +249,9 @@ impl Input {
         }
     }
 
-    /// Has the next line that is edited begin with this.
+    /// Has the next line that is edited begin with this question from a log.
     pub(crate) fn begin_with(&mut self, text: &str) {
-        self.begun = Some(Buffer::of(text));
+        self.begun = Some(Buffer::of_typed(&logged(text)));
     }
 
     /// The next line; none when there are no more.

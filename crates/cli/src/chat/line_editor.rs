@@ -6,7 +6,7 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::buffer::{Buffer, Typed};
+use super::buffer::{Buffer, Erased, Typed};
 use super::keys::Key;
 use super::menu::{Choice, Menu};
 use super::past_questions::PastQuestions;
@@ -42,6 +42,8 @@ pub(super) struct Completion {
     /// Characters before the cursor that a choice replaces.
     pub(super) replaces: usize,
     pub(super) choices: Vec<Choice>,
+    /// There are more than these.
+    pub(super) has_more: bool,
 }
 
 /// The query of a history search, and the line before it.
@@ -59,7 +61,7 @@ pub(super) struct LineEditor {
     menu: Option<(Menu, usize)>,
     search: Option<Search>,
     /// What was erased last.
-    erased: String,
+    erased: Erased,
 }
 
 impl LineEditor {
@@ -113,7 +115,7 @@ impl LineEditor {
             Key::EraseWord => self.erased = buffer.erase_word(),
             Key::EraseNextWord => self.erased = buffer.erase_next_word(),
             Key::EraseToEnd => self.erased = buffer.erase_to_end(),
-            Key::Yank => buffer.insert(&self.erased),
+            Key::Yank => buffer.put_back(&self.erased),
             Key::Left => drop(buffer.step(false)),
             Key::Right => drop(buffer.step(true)),
             Key::WordLeft => buffer.word_left(),
@@ -155,7 +157,7 @@ impl LineEditor {
             return Edited::NotText;
         }
         let typed = self.buffer.typed();
-        self.past.add(&typed.text);
+        self.past.add(&typed);
         self.leave();
         Edited::Sent(typed)
     }
@@ -168,9 +170,8 @@ impl LineEditor {
 
     /// Puts an earlier question into the line, or a later one.
     fn recall(&mut self, older: bool) {
-        let text = self.buffer.text();
-        if let Some(found) = self.past.step(older, &text) {
-            self.buffer = Buffer::of(&found);
+        if let Some(found) = self.past.step(older, &self.buffer) {
+            self.buffer = found;
         }
     }
 
@@ -190,6 +191,7 @@ impl LineEditor {
             [only] if whole(only) => {}
             _ => {
                 let mut menu = Menu::new(found.choices);
+                menu.has_more = found.has_more;
                 if tab {
                     menu.step(true);
                 }
@@ -259,7 +261,7 @@ impl LineEditor {
             key => {
                 let found = self.menu.take().map(|(menu, _)| menu.choice().text.clone());
                 self.buffer = match found {
-                    Some(found) => Buffer::of(&found),
+                    Some(found) => self.past.recall(&found),
                     None => std::mem::take(&mut search.before),
                 };
                 self.search = None;
@@ -306,6 +308,7 @@ mod tests {
             Some(Completion {
                 replaces: line.chars().count(),
                 choices: found.map(choice).collect(),
+                has_more: false,
             })
         }
     }

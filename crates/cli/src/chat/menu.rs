@@ -26,12 +26,14 @@ impl Choice {
 pub(super) struct Menu {
     choices: Vec<Choice>,
     chosen: Option<usize>,
+    /// There are more than it offers.
+    pub(super) has_more: bool,
 }
 
 impl Menu {
     /// A menu of these, of which there is at least one.
     pub(super) fn new(choices: Vec<Choice>) -> Menu {
-        Menu { choices, chosen: None }
+        Menu { choices, chosen: None, has_more: false }
     }
 
     /// Moves down, or up; at an end, to the other.

@@ -80,6 +80,7 @@ use crate::commands::{Cli, Done};
 use crate::errors::{self, Error};
 use crate::hosting::{Answering, runtime};
 use crate::out::{one_line, plural};
+use crate::picker::Choice;
 use attach::Attached;
 use buffer::Typed;
 use completions::Completions;
@@ -103,6 +104,10 @@ const STOPPED_EARLY: &str = "\x1b[2m(stopped before a reply arrived; your messag
 
 /// The note for a turn that was ended before the model was done.
 const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
+
+/// The note for an answer that was shown and is not in the log.
+const ANSWER_NOT_STORED: &str =
+    "\x1b[33m(the answer above was not stored; `/retry` asks again)\x1b[0m";
 
 /// How a question ends.
 const YES_OR_NO: &str = " (y/n) ";
@@ -159,6 +164,8 @@ pub(crate) struct Chat {
     unsaid_permissions: SessionPermissions,
     /// Entries of the session that the user has seen: those of other windows come after them.
     seen: u64,
+    /// The last turn from elsewhere that was shown was not over.
+    is_elsewhere_running: bool,
     /// The session that `/new` left, until a message is sent.
     left: Option<SessionId>,
     /// The session that this window left for the one it is in, with `/new`.
@@ -170,6 +177,8 @@ pub(crate) struct Chat {
     deleted: Option<SessionId>,
     /// The sessions in which something was said in this window; others were only looked at.
     spoken_in: HashSet<SessionId>,
+    /// The sessions with an answer that was shown and could not be stored.
+    unstored_in: HashSet<SessionId>,
     /// The session that was archived last, until something else is said.
     archived: Option<SessionId>,
     /// A signal asked the program to exit.
@@ -302,11 +311,13 @@ impl Chat {
             status: String::new(),
             unsaid_permissions: SessionPermissions::default(),
             seen: 0,
+            is_elsewhere_running: false,
             left: None,
             new_after: None,
             rewound: None,
             deleted: None,
             spoken_in: HashSet::new(),
+            unstored_in: HashSet::new(),
             archived: None,
             terminated: false,
             cli,
@@ -375,7 +386,11 @@ impl Chat {
             Some(command.with(arguments))
         });
         match own {
-            Some(text) => Ok(TypedLine::Text(text)),
+            Some(Ok(text)) => Ok(TypedLine::Text(text)),
+            Some(Err(missing)) => Err(Error::Word {
+                what: one_line(&missing.to_string()),
+                hint: "quotes keep words together: \"two words\"",
+            }),
             None => understand(&typed.text),
         }
     }
@@ -392,6 +407,31 @@ impl Chat {
 
     /// The opening lines. False if a session was to be picked and none was.
     async fn greet(&mut self, talk: &ChatFlags) -> Result<bool, Error> {
+        let is_picked = matches!((&talk.resume, &talk.open), (Some(None), _) | (_, Some(None)));
+        let mut chosen = None;
+        if is_picked && self.can_pick() {
+            // Someone who picks nothing wants no chat.
+            chosen = match self.choose().await? {
+                Choice::Close => return Ok(false),
+                choice => Some(choice),
+            };
+        }
+        self.introduce();
+        match (&talk.resume, &talk.open, chosen) {
+            (.., Some(choice)) => self.open_choice(choice).await?,
+            (Some(Some(sel)), ..) => self.resume(sel).await?,
+            (_, Some(Some(sel)), _) => self.open_session(sel).await?,
+            (Some(None), ..) | (_, Some(None), _) => {
+                self.list_to_resume()?;
+                return Ok(self.voice.typed);
+            }
+            (None, None, _) => self.greet_session(talk).await?,
+        }
+        Ok(true)
+    }
+
+    /// Who answers, and what there is to know about that.
+    fn introduce(&self) {
         let responder = &self.runner.responder;
         self.voice.notice(format_args!(
             "\x1b[1mrethread\x1b[0m · agent {}{} · {} · type `help` for commands",
@@ -403,23 +443,22 @@ impl Chat {
             responder.model.id()
         ));
         if responder.model.provider == rethread_agent::provider::OFFLINE {
-            self.voice.notice(
-                "\x1b[2mNo key is set, so the offline model answers: it searches this folder and your \
-                 earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or OLLAMA_HOST for a real one.\x1b[0m",
-            );
+            self.voice.notice(match self.handle.host().roster().has_key() {
+                false => {
+                    "\x1b[2mNo key is set, so the offline model answers: it searches this folder and your \
+                     earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or OLLAMA_HOST for a real one.\x1b[0m"
+                }
+                true => {
+                    "\x1b[2mThe offline model answers: it searches this folder and your earlier sessions. \
+                     `/model` lists the others.\x1b[0m"
+                }
+            });
         }
         if !self.cli.config.is_on("session.auto_save") {
             self.voice.notice(
                 "session.auto_save is off: this chat is not saved. `/export FILE` writes it to a file.",
             );
         }
-        match (&talk.resume, &talk.open) {
-            (Some(Some(sel)), _) => self.resume(sel).await?,
-            (_, Some(Some(sel))) => self.open_session(sel).await?,
-            (Some(None), _) | (_, Some(None)) => return self.pick_first().await,
-            (None, None) => self.greet_session(talk).await?,
-        }
-        Ok(true)
     }
 
     /// Shows the session the chat begins in.
@@ -461,7 +500,7 @@ impl Chat {
                         self.report(&cut_line());
                     }
                     Some(Line::Text(text)) if self.voice.typed => return Ok(Typed::by_hand(text)),
-                    Some(Line::Text(text)) => return Ok(Typed::piped(text)),
+                    Some(Line::Text(text)) => return Ok(Typed::data(text)),
                     Some(Line::Ahead(typed)) => return Ok(typed),
                     Some(Line::Key(_)) => {}
                     Some(Line::NotText) => self.report(&Error::Word {
@@ -563,7 +602,7 @@ impl Chat {
             };
             if stopped {
                 self.voice.notice("(your message is kept, and has no answer)");
-                self.editor.past.add(&typed.text);
+                self.editor.past.add(typed);
                 return Ok(None);
             }
         }
@@ -596,6 +635,7 @@ impl Chat {
         let question = self.handle.call(|sessions| sessions.withdraw_turn(id))?;
         let question = question.ok_or_else(nothing)?;
         self.voice.notice(format_args!("\x1b[2m> {}\x1b[0m", one_line(&question.plain_text())));
+        self.unstored_in.remove(&id);
         self.converse(id, question).await
     }
 
@@ -608,7 +648,19 @@ impl Chat {
         self.status.clear();
         self.deleted = None;
         self.spoken_in.insert(id);
+        let before = self.questions();
         let outcome = self.turn(id, question).await;
+        // The store failed after the question was stored.
+        if let Err(error @ Error::Verb(_)) = &outcome
+            && let (Some(before), Some(after)) = (before, self.questions())
+            && before != after
+        {
+            self.tell(error);
+            self.voice.notice(ANSWER_NOT_STORED);
+            self.unstored_in.insert(id);
+            self.have_seen_all();
+            return Ok(None);
+        }
         if let Ok(answer) = &outcome {
             self.show_added(id, answer.seq)?;
         }

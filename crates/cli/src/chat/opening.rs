@@ -180,6 +180,6 @@ impl Chat {
             let texts: Vec<&str> = message.content.iter().filter_map(Block::as_text).collect();
             texts.join("\n")
         });
-        texts.for_each(|text| self.editor.past.add(&text));
+        texts.for_each(|text| self.editor.past.add_logged(&text));
     }
 }

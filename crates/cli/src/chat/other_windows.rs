@@ -24,6 +24,7 @@ impl Chat {
         if let Some(session) = self.session.and_then(|id| self.handle.sessions().get(id).ok()) {
             self.seen = session.tally.entries;
         }
+        self.is_elsewhere_running = false;
     }
 
     /// Shows what was added to this session in other windows since the user last looked.
@@ -63,12 +64,18 @@ impl Chat {
         if added.is_empty() {
             return Ok(());
         }
-        let (count, style) = (added.len() as u64, self.voice.style());
+        // A turn that had only begun when it was announced is not announced again.
+        let is_rest = self.is_elsewhere_running && added[0].question().is_none();
+        self.is_elsewhere_running = added.last().is_some_and(|turn| !turn.is_over());
+        let (count, style) = ((added.len() - usize::from(is_rest)) as u64, self.voice.style());
         let were = if count == 1 { "was" } else { "were" };
-        self.voice.notice(format_args!(
-            "\x1b[33m({} {were} added to this session elsewhere)\x1b[0m",
-            plural(count, "turn")
-        ));
+        match (count, is_rest) {
+            (0, _) => self.voice.notice("\x1b[33m(the rest of the turn from elsewhere)\x1b[0m"),
+            _ => self.voice.notice(format_args!(
+                "\x1b[33m({} {were} added to this session elsewhere)\x1b[0m",
+                plural(count, "turn")
+            )),
+        }
         let agent = self.runner.responder.agent.name.clone();
         for turn in &added[added.len().saturating_sub(TURNS_SHOWN)..] {
             let lines = replay::turn(turn, &agent, &style);

@@ -1,5 +1,6 @@
 //! Earlier questions that can be recalled: of this chat, and of the other sessions of the folder.
 
+use super::buffer::{Buffer, Typed};
 use super::parse_line::{TypedLine, understand};
 use crate::out::clean;
 
@@ -15,54 +16,88 @@ const MATCHES_MAX: usize = 100;
 /// Questions, the oldest first, each once.
 #[derive(Debug, Default)]
 pub(super) struct PastQuestions {
-    questions: Vec<String>,
-    /// The one that is in the line, and what was typed before.
-    at: Option<(usize, String)>,
+    questions: Vec<Question>,
+    /// The one that is in the line, and what was there before.
+    at: Option<(usize, Buffer)>,
+}
+
+/// A question. Whoever wrote the ones in a log, they were not typed in this chat: they come back as
+/// data, like a paste.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Question {
+    typed: Typed,
+    is_own: bool,
 }
 
 impl PastQuestions {
-    /// Adds the newest. A question with invisible characters is left out, because it could not be
-    /// shown as it is; so are single letters and commands without arguments, which are typed faster
-    /// than found.
-    pub(super) fn add(&mut self, question: &str) {
-        let question = question.trim_end();
-        let is_plain = question.len() <= QUESTION_BYTES_MAX && clean(question) == question;
-        let is_short = question.trim().chars().nth(1).is_none();
-        if is_short || !is_plain || is_bare_command(question) {
-            return;
-        }
-        self.questions.retain(|known| known != question);
-        self.questions.push(question.to_owned());
-        let too_many = self.questions.len().saturating_sub(QUESTIONS_MAX);
-        self.questions.drain(..too_many);
+    /// Adds what was sent here. It comes back with its pasted parts marked as such.
+    pub(super) fn add(&mut self, typed: &Typed) {
+        self.push(Question { typed: typed.clone(), is_own: true });
     }
 
-    /// Adds older ones, the oldest first.
+    /// Adds the text of a question in a log.
+    pub(super) fn add_logged(&mut self, text: &str) {
+        self.push(Question { typed: logged(text), is_own: false });
+    }
+
+    /// Adds older ones from logs, the oldest first.
     pub(super) fn add_older(&mut self, older: Vec<String>) {
         let newer = std::mem::take(&mut self.questions);
         // The one that is in the line stays there.
         let at = self.at.take().map(|(at, kept)| (newer.get(at).cloned(), kept));
-        for question in older.iter().chain(&newer) {
-            self.add(question);
-        }
+        older.iter().for_each(|text| self.add_logged(text));
+        newer.into_iter().for_each(|question| self.push(question));
         self.at = at.and_then(|(question, kept)| {
-            let at = self.questions.iter().position(|known| Some(known) == question.as_ref())?;
+            let at = self.place_of(&question?.typed.text)?;
             Some((at, kept))
         });
     }
 
-    /// The next older question, or the next newer one; `typed` is what is in the line now.
-    pub(super) fn step(&mut self, older: bool, typed: &str) -> Option<String> {
+    /// Adds the newest. A question with invisible characters is left out, because it could not be
+    /// shown as it is; so are single letters and commands without arguments, which are typed faster
+    /// than found.
+    fn push(&mut self, mut question: Question) {
+        let text = question.typed.text.trim_end();
+        let is_plain = text.len() <= QUESTION_BYTES_MAX && clean(text) == text;
+        let is_short = text.trim().chars().nth(1).is_none();
+        if is_short || !is_plain || is_bare_command(text) {
+            return;
+        }
+        if let Some(at) = self.place_of(text) {
+            let known = self.questions.remove(at);
+            // What was sent here is known better than what the log says of it.
+            if known.is_own && !question.is_own {
+                question = known;
+            }
+        }
+        self.questions.push(question);
+        let too_many = self.questions.len().saturating_sub(QUESTIONS_MAX);
+        self.questions.drain(..too_many);
+    }
+
+    fn place_of(&self, text: &str) -> Option<usize> {
+        let text = text.trim_end();
+        self.questions.iter().position(|known| known.typed.text.trim_end() == text)
+    }
+
+    /// The next older question, or the next newer one; `line` is what is there now.
+    pub(super) fn step(&mut self, older: bool, line: &Buffer) -> Option<Buffer> {
         let (to, kept) = match (self.at.take(), older) {
-            (None, true) => (self.questions.len().checked_sub(1), typed.to_owned()),
+            (None, true) => (self.questions.len().checked_sub(1), line.clone()),
             (None, false) => return None,
             (Some((at, kept)), true) => (Some(at.saturating_sub(1)), kept),
             (Some((at, kept)), false) if at + 1 < self.questions.len() => (Some(at + 1), kept),
             (Some((_, kept)), false) => return Some(kept),
         };
-        let found = self.questions.get(to?)?.clone();
+        let found = Buffer::of_typed(&self.questions.get(to?)?.typed);
         self.at = Some((to?, kept));
         Some(found)
+    }
+
+    /// The line for a question that was found.
+    pub(super) fn recall(&self, text: &str) -> Buffer {
+        let at = self.place_of(text);
+        at.map(|at| Buffer::of_typed(&self.questions[at].typed)).unwrap_or_default()
     }
 
     /// None of them is in the line any more.
@@ -73,11 +108,23 @@ impl PastQuestions {
     /// The questions that contain all these words, ignoring case, newest first.
     pub(super) fn find(&self, query: &str) -> impl Iterator<Item = &str> {
         let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
-        let matches = move |question: &&String| {
+        let matches = move |question: &&str| {
             let question = question.to_lowercase();
             words.iter().all(|word| question.contains(word))
         };
-        self.questions.iter().rev().filter(matches).map(String::as_str).take(MATCHES_MAX)
+        let texts = self.questions.iter().rev().map(|question| question.typed.text.trim_end());
+        texts.filter(matches).take(MATCHES_MAX)
+    }
+}
+
+/// The text of a question in a log, as it comes back. It was sent to a model, so it is never a
+/// command: one that would be understood as such begins with a space, as if someone had sent it
+/// that way.
+pub(super) fn logged(text: &str) -> Typed {
+    let text = text.trim_end();
+    match text.starts_with('!') || !matches!(understand(text), Ok(TypedLine::Text(_))) {
+        true => Typed::data(format!(" {text}")),
+        false => Typed::data(text),
     }
 }
 
@@ -93,7 +140,7 @@ mod tests {
 
     fn past(questions: &[&str]) -> PastQuestions {
         let mut past = PastQuestions::default();
-        questions.iter().for_each(|question| past.add(question));
+        questions.iter().for_each(|question| past.add(&Typed::by_hand(*question)));
         past
     }
 
@@ -102,10 +149,34 @@ mod tests {
         let asked = ["one", "two", "one", " ", "clear\u{1b}[2Jed", "n", "help", "/cost"];
         let mut past = past(&asked);
         past.add_older(vec!["zero".into(), "two".into()]);
-        assert_eq!(past.questions, ["zero", "two", "one"]);
-        past.add(&"x".repeat(QUESTION_BYTES_MAX));
-        past.add(&"y".repeat(QUESTION_BYTES_MAX + 1));
-        assert!(past.questions.last().expect("one").starts_with('x'));
+        let texts = |past: &PastQuestions| -> Vec<String> {
+            past.questions.iter().map(|question| question.typed.text.clone()).collect()
+        };
+        assert_eq!(texts(&past), ["zero", "two", "one"]);
+        past.add(&Typed::by_hand("x".repeat(QUESTION_BYTES_MAX)));
+        past.add(&Typed::by_hand("y".repeat(QUESTION_BYTES_MAX + 1)));
+        assert!(texts(&past).last().expect("one").starts_with('x'));
+    }
+
+    #[test]
+    fn what_a_log_says_comes_back_as_data_and_what_was_typed_here_as_it_was() {
+        let mut past = past(&["!ls @a", "look @b"]);
+        past.add_older(vec!["!rm @c".into(), "look @b".into()]);
+        past.add_logged("!ls @a");
+        let recalled = |past: &PastQuestions, text: &str| past.recall(text).typed();
+        assert_eq!(recalled(&past, "look @b"), Typed::by_hand("look @b"));
+        assert_eq!(recalled(&past, "!ls @a"), Typed::by_hand("!ls @a"), "it was typed here, too");
+        for (text, comes_back) in [
+            ("!rm @c", " !rm @c"),
+            ("/allow run:sh", " /allow run:sh"),
+            ("resume 3", " resume 3"),
+            ("open src/a.rs", "open src/a.rs"),
+            ("/usr/bin/env is missing", "/usr/bin/env is missing"),
+        ] {
+            past.add_logged(text);
+            assert_eq!(recalled(&past, comes_back), Typed::data(comes_back), "{text}");
+            assert!(matches!(understand(comes_back), Ok(TypedLine::Text(sent)) if sent == text));
+        }
     }
 
     #[test]

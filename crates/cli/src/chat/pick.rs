@@ -19,20 +19,16 @@ impl Chat {
         self.voice.look == Look::Rich && self.input.edits()
     }
 
-    /// Starts a chat with the picker, or with the list if the picker cannot be used. Returns
-    /// whether the chat continues: someone who picks nothing wants to leave.
-    pub(super) async fn pick_first(&mut self) -> Result<bool, Error> {
-        if self.can_pick() {
-            return self.pick().await;
-        }
-        self.list_to_resume()?;
-        Ok(self.voice.typed)
+    /// Lets the user pick a session, and acts on the choice.
+    pub(super) async fn pick(&mut self) -> Result<(), Error> {
+        let choice = self.choose().await?;
+        self.open_choice(choice).await
     }
 
-    /// Lets the user pick a session, and acts on the choice. Returns whether they chose something.
-    pub(super) async fn pick(&mut self) -> Result<bool, Error> {
-        match self.choose().await? {
-            Choice::Close => return Ok(false),
+    /// Acts on a choice.
+    pub(super) async fn open_choice(&mut self, choice: Choice) -> Result<(), Error> {
+        match choice {
+            Choice::Close => {}
             Choice::Open(id) => self.open_id(id).await?,
             Choice::Summary(id) => {
                 if self.session.is_none() && self.agent.is_none() {
@@ -42,11 +38,11 @@ impl Chat {
                 self.resume_id(id).await?;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Shows the picker until something is chosen.
-    async fn choose(&mut self) -> Result<Choice, Error> {
+    pub(super) async fn choose(&mut self) -> Result<Choice, Error> {
         let mut screen = Screen::new();
         self.input.watch();
         screen.show_other(true)?;

@@ -39,7 +39,7 @@ impl Chat {
             // It is seen when it is sent.
             let shown = sent(&typed.shown, screen.columns, paint);
             screen.end(&shown).ok();
-            self.editor.past.add(&typed.text);
+            self.editor.past.add(&typed);
             return Ok(typed);
         }
         if let Some(begun) = self.input.take_begun() {

@@ -151,8 +151,9 @@ fn menu_lines(menu: &Menu, (columns, rows): (usize, usize), paint: Paint) -> Vec
             }
         })
         .collect();
-    if all > shown.len() {
-        lines.push(paint.dim(&format!("  {} in all", count(all as u64))));
+    if all > shown.len() || menu.has_more {
+        let more = if menu.has_more { "+" } else { "" };
+        lines.push(paint.dim(&format!("  {}{more} in all", count(all as u64))));
     }
     lines
 }
@@ -177,7 +178,7 @@ mod tests {
                 is_whole: false,
             };
             let choices = vec![choice("/new", "start a new session"), choice("/cost", "tokens")];
-            line.starts_with('/').then_some(Completion { replaces: 1, choices })
+            line.starts_with('/').then_some(Completion { replaces: 1, choices, has_more: false })
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
     let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
     let since = args.since.as_ref().map(|since| since.time(cli.now));
     let query = Query::new(&args.words.join(" "))?;
-    let query = query.within(Scope { since, workspace, from: args.from });
+    let query = query.within(Scope { since, workspace, from: args.from, ..Scope::default() });
     let skip = args.skip as usize;
     print(cli, &query, args.limit as usize, skip, |next| {
         format!("More: the same command with `--skip {next}`")

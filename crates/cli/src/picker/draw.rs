@@ -138,7 +138,8 @@ impl Picker {
                     others => format!(" + {} more", count(others as u64)),
                 };
                 let fitting = count(fitting as u64);
-                format!("{searching}{fitting} of {}{more}{others} ", count(listed))
+                let capped = if self.is_capped { "+" } else { "" };
+                format!("{searching}{fitting}{capped} of {}{more}{others} ", count(listed))
             }
         };
         let label = "Filter: ";
@@ -189,8 +190,9 @@ impl Picker {
         let (height, columns) = (layout.preview_rows, layout.preview_columns);
         let Some(row) = self.selected_row() else { return vec![String::new(); height] };
         let mut lines = Vec::new();
-        if let Some(snippet) = self.said.get(&row.id).filter(|_| !self.filter.is_empty()) {
-            lines.push(self.paint.dim(&fit_line(&format!("found: {snippet}"), columns)));
+        if let Some(said) = self.said.get(&row.id).filter(|_| !self.filter.is_empty()) {
+            let found = format!("found: {}", said.snippet);
+            lines.push(self.paint.dim(&fit_line(&found, columns)));
         }
         let Some(preview) = self.previews.get(&row.id) else {
             lines.push(self.paint.dim("…"));

@@ -1,9 +1,10 @@
 //! Filters and ranks sessions by what was typed.
 //!
-//! Every word must match, ignoring case and accents. Sessions with all words in their title or name
-//! come first, then those that have them in the first message, the folder or the source, then those
-//! in whose messages the store found them. Within each group the newest is first. If nothing
-//! matches, titles and names that contain the letters in this order do.
+//! Every word must match, ignoring case and accents: the row of a session, or one of its messages.
+//! Sessions with all words in their title come first, then those that have them in the first
+//! message, the folder or the source too, then those for which the store had to find some. Within
+//! each group the newest is first. If nothing matches, titles that contain the letters in this order
+//! do.
 
 use std::collections::HashMap;
 
@@ -12,6 +13,7 @@ use nucleo_matcher::{Config, Matcher};
 use rethread_core::SessionId;
 
 use super::row::Row;
+use super::tasks::Said;
 
 /// How well a session matches; smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,12 +34,12 @@ impl WordFilter {
     }
 
     /// The indexes of the rows that match, best first. `said` are the sessions in which the store
-    /// found the words. An empty filter leaves the list unchanged.
+    /// found words. An empty filter leaves the list unchanged.
     pub(super) fn fitting(
         &mut self,
         rows: &[Row],
         filter: &str,
-        said: &HashMap<SessionId, String>,
+        said: &HashMap<SessionId, Said>,
     ) -> Vec<usize> {
         let atoms = |kind| {
             let atom =
@@ -51,10 +53,11 @@ impl WordFilter {
         let mut fitting: Vec<(Fit, usize)> = Vec::new();
         for (at, row) in rows.iter().enumerate() {
             let is_named = row.readable_id.eq_ignore_ascii_case(filter.trim());
-            let fit = match self.has(row, &words) {
+            let said = said.get(&row.id);
+            let fit = match self.has(row, &words, said) {
                 _ if is_named => Some(Fit::Title),
                 Some(fit) if row.is_listed => Some(fit),
-                _ if said.contains_key(&row.id) => Some(Fit::Said),
+                Some(_) if said.is_some() => Some(Fit::Said),
                 _ => None,
             };
             fitting.extend(fit.map(|fit| (fit, at)));
@@ -69,15 +72,20 @@ impl WordFilter {
         fitting.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// The best field that contains all words.
-    fn has(&mut self, row: &Row, words: &[Atom]) -> Option<Fit> {
+    /// Where all words are, each in the best place.
+    fn has(&mut self, row: &Row, words: &[Atom], said: Option<&Said>) -> Option<Fit> {
         let mut fit = Fit::Title;
-        for word in words {
-            if word.score(row.heads.slice(..), &mut self.matcher).is_some() {
-                continue;
-            }
-            word.score(row.rest.slice(..), &mut self.matcher)?;
-            fit = Fit::Rest;
+        for (at, word) in words.iter().enumerate() {
+            let place = if word.score(row.heads.slice(..), &mut self.matcher).is_some() {
+                Fit::Title
+            } else if word.score(row.rest.slice(..), &mut self.matcher).is_some() {
+                Fit::Rest
+            } else if said.is_some_and(|said| said.has(at)) {
+                Fit::Said
+            } else {
+                return None;
+            };
+            fit = fit.max(place);
         }
         Some(fit)
     }

@@ -79,11 +79,12 @@ impl Picker {
         let Some(row) = self.selected_row() else {
             return self.move_by(c);
         };
-        let (id, name) = (row.id, row.name.clone());
+        let (id, title) = (row.id, row.title.clone());
+        let title = if row.is_titled { title } else { String::new() };
         let verb = match c {
             's' => return PickerAction::Choice(Choice::Summary(id)),
             'r' => {
-                self.focus = Focus::Name(name);
+                self.focus = Focus::Name(title);
                 return PickerAction::Nothing;
             }
             'c' => {
@@ -107,7 +108,8 @@ impl Picker {
         match c {
             'q' => return PickerAction::Choice(Choice::Close),
             'u' => {
-                if let Some((id, verb)) = self.undo.clone() {
+                // One that fails is not tried again, so that those before it can be undone.
+                if let Some((id, verb)) = self.undo.pop() {
                     return PickerAction::Do(id, verb);
                 }
                 self.note = "No archive or delete to undo.".into();
@@ -178,6 +180,7 @@ impl Picker {
                 self.chain = None;
                 self.note.clear();
                 self.said.clear();
+                self.is_capped = false;
                 self.searched.clear();
                 self.selected = 0;
                 self.show();

@@ -14,7 +14,7 @@ mod keys;
 mod row;
 mod tasks;
 
-use tasks::PreviewSize;
+use tasks::{PreviewSize, Said};
 pub(crate) use tasks::{Task, TaskResult, run};
 
 use std::collections::HashMap;
@@ -88,8 +88,10 @@ pub(crate) struct Picker {
     is_loading: bool,
     filter: String,
     words: WordFilter,
-    /// The sessions in which the store found the typed text, with a snippet.
-    said: HashMap<SessionId, String>,
+    /// The sessions in which the store found typed words.
+    said: HashMap<SessionId, Said>,
+    /// It found more than are listed.
+    is_capped: bool,
     /// The search that is running.
     searching: Option<String>,
     /// The last search.
@@ -104,8 +106,8 @@ pub(crate) struct Picker {
     previewing: Option<SessionId>,
     preview_size: PreviewSize,
     tasks: Vec<Task>,
-    /// What `u` undoes: the last archive or delete.
-    undo: Option<(SessionId, Verb)>,
+    /// What `u` undoes: the archives and deletes, the last one first.
+    undo: Vec<(SessionId, Verb)>,
     note: String,
     size: (usize, usize),
     style: Style,
@@ -136,6 +138,7 @@ impl Picker {
             filter: String::new(),
             words: WordFilter::new(),
             said: HashMap::new(),
+            is_capped: false,
             searching: None,
             searched: String::new(),
             chain: None,
@@ -146,7 +149,7 @@ impl Picker {
             previewing: None,
             preview_size: PreviewSize::default(),
             tasks: vec![Task::List(None)],
-            undo: None,
+            undo: Vec::new(),
             note: String::new(),
             size: (columns, rows),
             paint: Paint::of(&style),
@@ -193,15 +196,16 @@ impl Picker {
                 }
                 self.tasks.extend(next.map(|next| Task::List(Some(next))));
             }
-            TaskResult::Said { query, hits } => {
+            TaskResult::Said { query, hits, is_capped } => {
                 self.searching = None;
                 self.searched.clone_from(&query);
                 if query == self.filter {
                     self.said.clear();
-                    for (session, snippet) in hits {
+                    self.is_capped = is_capped;
+                    for (session, said) in hits {
                         if Some(session.id()) != self.current {
                             self.add(&session, false);
-                            self.said.insert(session.id(), crate::out::fit(&snippet, 400));
+                            self.said.insert(session.id(), said);
                         }
                     }
                 }
@@ -263,12 +267,13 @@ impl Picker {
             Verb::Delete => format!("Moved {name} to the trash; u brings it back."),
             Verb::Unarchive | Verb::Restore => format!("{name} is back."),
         };
-        self.undo = match verb {
-            Verb::Archive => Some((id, Verb::Unarchive)),
-            Verb::Delete => Some((id, Verb::Restore)),
-            Verb::Unarchive | Verb::Restore => None,
-            Verb::Rename(_) | Verb::Fork => self.undo.take(),
-        };
+        match verb {
+            Verb::Archive => self.undo.push((id, Verb::Unarchive)),
+            Verb::Delete => self.undo.push((id, Verb::Restore)),
+            // It may have been brought back without `u`.
+            Verb::Unarchive => self.undo.retain(|undo| *undo != (id, Verb::Unarchive)),
+            Verb::Restore | Verb::Rename(_) | Verb::Fork => {}
+        }
         self.previews.remove(&id);
         let mut selected = None;
         match verb {

@@ -27,10 +27,10 @@ const TITLE_CHARS: usize = 200;
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: SessionId,
-    /// The name, for typing.
-    pub(super) name: String,
     /// What every list shows: its title, the name someone gave it, or its first question.
     pub(super) title: String,
+    /// Whether that is a title, and not a note that there is none.
+    pub(super) is_titled: bool,
     /// How messages refer to it.
     pub(super) label: String,
     /// It is not shown, and is found only by its complete text.
@@ -41,7 +41,7 @@ pub(super) struct Row {
     folder: String,
     source: String,
     pub(super) active_at: Timestamp,
-    /// The searchable texts: title and name, and everything else.
+    /// The searchable texts: the title and the name a person chose, and everything else.
     pub(super) heads: Utf32String,
     pub(super) rest: Utf32String,
 }
@@ -50,9 +50,14 @@ impl Row {
     /// The row of a session. All text is cleaned here.
     pub(super) fn new(session: &Session, home: &str, is_listed: bool) -> Row {
         let header = &session.header;
-        let name = fit(header.name.as_str(), TITLE_CHARS);
+        // A name made of the time is shown nowhere.
+        let name = match session.is_named() {
+            true => fit(header.name.as_str(), TITLE_CHARS),
+            false => String::new(),
+        };
         let title = session.title().map(|title| fit(&title, TITLE_CHARS));
         let title = title.filter(|title| !title.is_empty());
+        let is_titled = title.is_some();
         let title = title.unwrap_or_else(|| untitled(session).to_owned());
         let home = Some(Path::new(home)).filter(|home| home.is_absolute());
         let workspace = header.profile.workspace.as_deref().map(Path::new);
@@ -68,8 +73,8 @@ impl Row {
             heads: format!("{title}\n{name}").into(),
             rest: rest.join("\n").into(),
             readable_id: readable_id.to_owned(),
-            name,
             title,
+            is_titled,
             label: fit(&session.label(), TITLE_CHARS),
             is_archived: header.archived,
             is_listed,
@@ -82,7 +87,8 @@ impl Row {
     /// The row in this many columns: position, title, folder, source, and age.
     pub(super) fn line(&self, position: Option<usize>, columns: usize, now: Timestamp) -> String {
         let position = position.map_or_else(|| "·".into(), |at| at.to_string());
-        let begin = format!("{position:>4}  ");
+        // Of the two spaces after it, a position with five digits takes one.
+        let begin = format!("{:<6}", format!("{position:>4} "));
         let mut end = String::new();
         if columns >= FOLDER_FROM_COLUMNS {
             end += &format!("  {}", pad(&last_part(&self.folder, FOLDER_COLUMNS), FOLDER_COLUMNS));
@@ -120,6 +126,19 @@ fn last_part(path: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_are_in_one_column_whatever_the_position() {
+        let world = std::sync::Arc::new(rethread_core::Fixed::default());
+        let store = std::sync::Arc::new(rethread_core::MemoryStore::new(world.clone()));
+        let sessions = rethread_core::Sessions::new(store, rethread_core::Owner::local(), world);
+        let session = sessions.create(&Default::default(), None).expect("created");
+        let row = Row::new(&session, "", true);
+        for position in [None, Some(1), Some(9_999), Some(10_000), Some(99_999)] {
+            let line = row.line(position, 80, row.active_at);
+            assert_eq!(line.find("(nothing said)").map(|at| line[..at].chars().count()), Some(6));
+        }
+    }
 
     #[test]
     fn of_a_long_folder_the_end_is_shown() {

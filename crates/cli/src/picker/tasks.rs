@@ -2,10 +2,10 @@
 //!
 //! Each function blocks and is called where that is allowed. Nothing here changes a session.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use jiff::Timestamp;
-use rethread_core::search::Query;
+use rethread_core::search::{Query, Scope};
 use rethread_core::store::{Cursor, StoreError};
 use rethread_core::{Session, SessionId, Sessions, sessions};
 use rethread_render::terminal::{Style, fit_line};
@@ -17,8 +17,11 @@ use crate::out::{fit, plural, short_count};
 /// Sessions of one page of the list. The first page fills the screen; the others follow.
 const PAGE_ROWS: usize = 1_000;
 
-/// Hits that are read for sessions: beyond that, people type another word.
-const HITS_MAX: usize = 500;
+/// Sessions that a search finds: beyond that, people type another word.
+pub(super) const FOUND_MAX: usize = 500;
+
+/// Words of a filter that are also searched one by one.
+const WORDS_MAX: usize = 8;
 
 /// Turns in a preview.
 const PREVIEW_TURNS: usize = 2;
@@ -56,7 +59,9 @@ pub(crate) enum TaskResult {
     },
     Said {
         query: String,
-        hits: Vec<(Session, String)>,
+        hits: Vec<(Session, Said)>,
+        /// There are more.
+        is_capped: bool,
     },
     Preview {
         id: SessionId,
@@ -74,6 +79,21 @@ pub(crate) enum TaskResult {
     },
 }
 
+/// What was found in the messages of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(super) snippet: String,
+    /// A bit for each word of the filter.
+    words: u128,
+}
+
+impl Said {
+    /// Whether this word of the filter was found.
+    pub(super) fn has(&self, word: usize) -> bool {
+        u32::try_from(word).ok().and_then(|word| self.words.checked_shr(word)).unwrap_or(0) & 1 == 1
+    }
+}
+
 /// Runs a task.
 pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp) -> TaskResult {
     let found = match &task {
@@ -87,29 +107,50 @@ pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp)
     found.unwrap_or_else(|error| TaskResult::Failed { task, what: error.to_string() })
 }
 
-fn search(sessions: &Sessions, query: &str) -> sessions::Result<TaskResult> {
-    let hits = match Query::typed(query) {
-        Ok(query) => sessions.find(&query, 0, HITS_MAX)?,
-        // It has nothing to search for: a lone dash.
-        Err(StoreError::BadQuery { .. }) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    let mut known = HashSet::new();
-    let mut found = Vec::new();
-    for hit in hits {
-        if !known.insert(hit.place.session) {
-            continue;
-        }
-        match sessions.get(hit.place.session) {
-            Ok(session) => found.push((session, hit.snippet)),
-            // It was deleted in the meantime, or `doctor` is needed.
-            Err(sessions::Error::Store(
-                StoreError::NotFound { .. } | StoreError::Damaged { .. },
-            )) => {}
-            Err(error) => return Err(error),
+/// Searches for messages with all words, and then for each word, because another one may be in the
+/// title or the folder of the session.
+fn search(sessions: &Sessions, typed: &str) -> sessions::Result<TaskResult> {
+    let words: Vec<&str> = typed.split_whitespace().collect();
+    let mut queries = vec![(Query::typed(typed), u128::MAX)];
+    // Words in quotes belong together.
+    if (2..=WORDS_MAX).contains(&words.len()) && !typed.contains('"') {
+        for (at, word) in words.iter().enumerate() {
+            let is_begun = at + 1 == words.len() && typed.ends_with(word);
+            let query = if is_begun { Query::typed(word) } else { Query::new(word) };
+            queries.push((query, 1 << at));
         }
     }
-    Ok(TaskResult::Said { query: query.to_owned(), hits: found })
+    let scope = Scope { once_per_session: true, ..Scope::default() };
+    let (mut found, mut places) = (Vec::<(Session, Said)>::new(), HashMap::new());
+    let mut is_capped = false;
+    for (query, bits) in queries {
+        let hits = match query {
+            Ok(query) => sessions.find(&query.within(scope.clone()), 0, FOUND_MAX + 1)?,
+            // It has nothing to search for: a lone dash.
+            Err(StoreError::BadQuery { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        is_capped |= hits.len() > FOUND_MAX;
+        for hit in hits.into_iter().take(FOUND_MAX) {
+            if let Some(at) = places.get(&hit.place.session) {
+                let (_, said): &mut (Session, Said) = &mut found[*at];
+                said.words |= bits;
+                continue;
+            }
+            match sessions.get(hit.place.session) {
+                Ok(session) => {
+                    places.insert(session.id(), found.len());
+                    found.push((session, Said { snippet: fit(&hit.snippet, 400), words: bits }));
+                }
+                // It was deleted in the meantime, or `doctor` is needed.
+                Err(sessions::Error::Store(
+                    StoreError::NotFound { .. } | StoreError::Damaged { .. },
+                )) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(TaskResult::Said { query: typed.to_owned(), hits: found, is_capped })
 }
 
 fn preview(

@@ -60,9 +60,10 @@ impl Table {
         self.picker.key(&Key::Text(text.into()))
     }
 
-    fn names(&self) -> Vec<&str> {
+    fn names(&self) -> Vec<String> {
         let rows = self.picker.visible_rows();
-        self.picker.shown.iter().map(|at| rows[*at].name.as_str()).collect()
+        let name = |at: &usize| self.sessions.get(rows[*at].id).expect("it is there").header.name;
+        self.picker.shown.iter().map(|at| name(at).to_string()).collect()
     }
 
     fn id(&self, name: &str) -> SessionId {
@@ -124,6 +125,72 @@ fn what_was_said_later_is_found_in_the_store_while_the_person_types() {
 }
 
 #[test]
+fn many_hits_in_one_session_hide_no_other() {
+    let mut table = three();
+    let said = |text: &str| Incoming::from(Message::assistant(text));
+    table.sessions.append(table.id("caching"), vec![said("An umbrella.")]).expect("appended");
+    let loud = (0..tasks::FOUND_MAX + 100).map(|_| said("An umbrella again.")).collect();
+    table.sessions.append(table.id("limits"), loud).expect("appended");
+    table.types("umbrella");
+    table.settle();
+    assert_eq!(table.names(), ["limits", "caching"]);
+    assert!(table.screen().contains(" 2 of 3 "), "{}", table.screen());
+}
+
+#[test]
+fn more_sessions_than_are_listed_are_counted_with_a_plus() {
+    let names: Vec<String> = (0..=tasks::FOUND_MAX).map(|n| format!("s{n}")).collect();
+    for (sessions, counted) in
+        [(tasks::FOUND_MAX, "500 of 500 "), (tasks::FOUND_MAX + 1, "500+ of 501 ")]
+    {
+        let mut table = Table::of(names[..sessions].iter().map(|name| (name.as_str(), "hello")));
+        for name in &names[..sessions] {
+            let said = Incoming::from(Message::assistant("An umbrella."));
+            table.sessions.append(table.id(name), vec![said]).expect("appended");
+        }
+        table.settle();
+        table.types("umbrella");
+        table.settle();
+        assert!(table.screen().contains(&format!(" {counted}")), "{}", table.screen());
+        table.types("x");
+        assert!(!table.screen().contains('+'), "{}", table.screen());
+    }
+}
+
+#[test]
+fn each_word_may_be_in_the_row_or_in_any_message_of_the_session() {
+    let mut table = three();
+    for (name, text) in [("caching", "Use an umbrella."), ("caching", "And a raincoat.")] {
+        let said = Incoming::from(Message::assistant(text));
+        table.sessions.append(table.id(name), vec![said]).expect("appended");
+    }
+    let said = Incoming::from(Message::assistant("No umbrella here."));
+    table.sessions.append(table.id("limits"), vec![said]).expect("appended");
+    for (typed, found) in [
+        ("umbrella", vec!["limits", "caching"]),
+        ("~/cach umbrel", vec!["caching"]),
+        ("umbrella redis", vec!["caching"]),
+        ("raincoat umbrella", vec!["caching"]),
+        ("umbrel redis", vec![]),
+        ("umbrella roses", vec![]),
+        ("\"umbrella redis\"", vec![]),
+        ("\"an umbrella\"", vec!["caching"]),
+    ] {
+        table.picker.key(&Key::EraseLine);
+        table.types(typed);
+        table.settle();
+        assert_eq!(table.names(), found, "{typed}");
+    }
+    // One that is not listed is found the same way.
+    table.sessions.archive(table.id("caching")).expect("archived");
+    table.picker = Picker::new(None, around(&table));
+    table.settle();
+    table.types("redis umbrella");
+    table.settle();
+    assert_eq!(table.names(), ["caching"]);
+}
+
+#[test]
 fn a_session_that_is_not_listed_is_found_by_what_was_said_in_it() {
     let mut table = three();
     table.sessions.archive(table.id("caching")).expect("archived");
@@ -167,10 +234,14 @@ fn one_search_runs_at_a_time_and_the_last_word_typed_is_looked_for_next() {
         table.types(letter);
         assert_eq!(searches(&mut table.picker), [""; 0], "{letter}");
     }
-    let late = TaskResult::Said { query: "r".into(), hits: Vec::new() };
+    let late = TaskResult::Said { query: "r".into(), hits: Vec::new(), is_capped: false };
     table.picker.found(late);
     assert_eq!(searches(&mut table.picker), ["redis"]);
-    table.picker.found(TaskResult::Said { query: "redis".into(), hits: Vec::new() });
+    table.picker.found(TaskResult::Said {
+        query: "redis".into(),
+        hits: Vec::new(),
+        is_capped: false,
+    });
     assert_eq!(searches(&mut table.picker), [""; 0]);
     // The same word again, after it was deleted: its hits were discarded.
     table.picker.key(&Key::EraseLine);
@@ -220,6 +291,24 @@ fn what_was_archived_or_deleted_last_comes_back_where_it_was() {
 }
 
 #[test]
+fn each_archive_and_delete_can_be_undone_the_last_one_first() {
+    let mut table = three();
+    let (garden, limits) = (table.id("garden"), table.id("limits"));
+    assert_eq!(table.types("\ta"), PickerAction::Do(garden, Verb::Archive));
+    let archived = table.sessions.archive(garden).expect("archived");
+    table.picker.done(garden, &Verb::Archive, &archived);
+    assert_eq!(table.types("d"), PickerAction::Do(limits, Verb::Delete));
+    let trashed = table.sessions.trash(limits).expect("deleted");
+    table.picker.done(limits, &Verb::Delete, &trashed);
+    assert_eq!(table.types("u"), PickerAction::Do(limits, Verb::Restore));
+    let restored = table.sessions.restore_from_trash(limits).expect("restored");
+    table.picker.done(limits, &Verb::Restore, &restored);
+    assert_eq!(table.types("u"), PickerAction::Do(garden, Verb::Unarchive));
+    table.picker.failed("it is gone");
+    assert_eq!(table.types("u"), PickerAction::Nothing, "that was the first");
+}
+
+#[test]
 fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
     let mut table = three();
     let id = table.id("garden");
@@ -236,6 +325,35 @@ fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
     let renamed = table.sessions.rename_to(id, "Roses: in the shade").expect("renamed");
     table.picker.done(id, &rename, &renamed);
     assert!(table.screen().contains("Roses: in the shade"), "{}", table.screen());
+}
+
+#[test]
+fn a_name_that_is_not_shown_is_neither_found_nor_offered() {
+    let mut table = three();
+    let said = vec![Incoming::from(Message::user("How do tides work?"))];
+    let new = table.sessions.create_with(&New::default(), None, said).expect("created");
+    let silent = table.sessions.create(&New::default(), None).expect("created");
+    table.picker = Picker::new(None, around(&table));
+    table.settle();
+    for session in [&new, &silent] {
+        let name = session.header.name.as_str();
+        for typed in [name, &name[..4]] {
+            table.picker.key(&Key::EraseLine);
+            table.types(typed);
+            table.settle();
+            assert_eq!(table.names(), [""; 0], "{typed}");
+        }
+    }
+    table.picker.key(&Key::EraseLine);
+    for (id, offered) in
+        [(new.id(), "How do tides work"), (table.id("garden"), "Roses"), (silent.id(), "")]
+    {
+        table.picker.select_id(Some(id));
+        table.types("\tr");
+        assert_eq!(table.picker.focus, Focus::Name(offered.into()));
+        table.picker.key(&Key::Escape);
+        table.picker.key(&Key::Escape);
+    }
 }
 
 #[test]

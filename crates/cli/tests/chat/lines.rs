@@ -306,6 +306,10 @@ fn what_cannot_be_resumed_is_said_in_the_words_people_know() {
     let said = chat(&home, &["--resume", "broken.md"], &["exit"]);
     assert!(said.err.contains("⚠️ Session can't be resumed (invalid summary format)"), "{said:?}");
 
+    std::fs::write(home.path().join("notes.md"), "# My notes").expect("written");
+    let said = chat(&home, &["--resume", "notes.md"], &["exit"]);
+    assert!(said.err.contains("notes.md is not a transcript: its first line"), "{said:?}");
+
     let whole = format!(
         "{header}\n<!-- SESSION_SUMMARY_START -->\n**Background Context:** Initial session.\n\n\
         **Current Session Summary:**\n**Topics Discussed:**\n- greetings in Rust\n<!-- SESSION_SUMMARY_END -->\n"

@@ -66,8 +66,15 @@ fn what_was_added_while_a_turn_waited_is_shown_after_it() {
     server.release();
     let shown =
         first.until("the answer", |shown| shown.contains("Three.") && shown.ends_with("\nYou:"));
-    let text = "(1 turn was added to this session elsewhere)\nYou: second question";
-    assert!(shown.contains(text) && shown.contains("Two, at last."), "{shown}");
+    let order = [
+        "(1 turn was added to this session elsewhere)\nYou: second question",
+        "Three.",
+        "(the rest of the turn from elsewhere)\n",
+        "Two, at last.",
+    ];
+    let at = order.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));
+    assert!(at.is_sorted(), "{shown}");
+    assert_eq!(shown.matches("elsewhere)").count(), 2, "it is announced once: {shown}");
 }
 
 #[test]
@@ -202,52 +209,112 @@ fn a_terminal_that_goes_away_ends_the_chat_and_nothing_is_lost() {
     }
 }
 
-#[test]
-fn a_full_disk_is_reported_at_the_prompt_and_the_message_can_be_sent_again() {
-    let home = Home::new();
-    let small = home.path().join("small");
-    std::fs::create_dir(&small).expect("made");
-    let mount = format!("mount -t tmpfs -o size=2m tmpfs {}", small.display());
-    let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
-    if !can.is_ok_and(|tried| tried.status.success()) {
-        eprintln!("not tested: mounting needs root, or CAP_SYS_ADMIN");
-        return;
+/// A chat whose store is on a small disk, which can be filled and emptied. None where that needs rights
+/// that are missing.
+struct SmallDisk {
+    home: Home,
+    terminal: Terminal,
+}
+
+impl SmallDisk {
+    fn start(server: &Server) -> Option<SmallDisk> {
+        let home = Home::new();
+        let small = home.path().join("small");
+        std::fs::create_dir(&small).expect("made");
+        let mount = format!("mount -t tmpfs -o size=2m tmpfs {}", small.display());
+        let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
+        if !can.is_ok_and(|tried| tried.status.success()) {
+            eprintln!("not tested: mounting needs root, or CAP_SYS_ADMIN");
+            return None;
+        }
+        let program = quoted(&[env!("CARGO_BIN_EXE_rethread"), "--model", "openai/scripted-1"]);
+        // A file in the folder makes the shell beside the chat fill the disk, and free space.
+        let line = format!(
+            "unshare -m sh -c '{mount}; export RETHREAD_STORE={0}/s.db; stty cols 200 rows 50; \
+             (while [ ! -e go ]; do sleep 0.05; done; head -c 4000000 /dev/zero >{0}/fill; touch full; \
+             while [ ! -e room ]; do sleep 0.05; done; rm {0}/fill; touch empty) 2>/dev/null & exec {1}'",
+            small.display(),
+            program.replace('\'', ""),
+        );
+        let mut terminal = Terminal::run(&home, &line, &server.vars());
+        terminal.expect("You: ");
+        terminal.say("first");
+        terminal.expect("One.");
+        terminal.expect("You: ");
+        Some(SmallDisk { home, terminal })
     }
-    let server = Server::start(["One.", "Two."].map(Answer::text));
-    let program = quoted(&[env!("CARGO_BIN_EXE_rethread"), "--model", "openai/scripted-1"]);
-    // A line from the terminal makes the other shell free space.
-    let line = format!(
-        "unshare -m sh -c '{mount}; export RETHREAD_STORE={0}/s.db; stty cols 200 rows 50; \
-         (while [ ! -e go ]; do sleep 0.05; done; head -c 4000000 /dev/zero >{0}/fill; touch full; \
-         while [ ! -e room ]; do sleep 0.05; done; rm {0}/fill; touch empty) 2>/dev/null & exec {1}'",
-        small.display(),
-        program.replace('\'', ""),
-    );
-    let mut terminal = Terminal::run(&home, &line, &server.vars());
-    terminal.expect("You: ");
-    terminal.say("first");
-    terminal.expect("One.");
-    terminal.expect("You: ");
-    let wait = |name: &str, done: &str| {
-        std::fs::write(home.path().join(name), "").expect("written");
-        while !home.path().join(done).exists() {
+
+    fn fill(&self) {
+        self.ask_for("go", "full");
+    }
+
+    fn empty(&self) {
+        self.ask_for("room", "empty");
+    }
+
+    fn ask_for(&self, name: &str, done: &str) {
+        std::fs::write(self.home.path().join(name), "").expect("written");
+        while !self.home.path().join(done).exists() {
             std::thread::yield_now();
         }
-    };
-    wait("go", "full");
-    terminal.say("!echo noted");
-    terminal.expect("6 bytes go with your next question");
-    terminal.expect("You: ");
-    terminal.say("second");
-    terminal.expect("no space left for");
-    terminal.expect("free some space and try again");
+    }
+}
+
+#[test]
+fn a_full_disk_is_reported_at_the_prompt_and_the_message_can_be_sent_again() {
+    let server = Server::start(["One.", "Two."].map(Answer::text));
+    let Some(mut disk) = SmallDisk::start(&server) else { return };
+    disk.fill();
+    disk.terminal.say("!echo noted");
+    disk.terminal.expect("6 bytes go with your next question");
+    disk.terminal.expect("You: ");
+    disk.terminal.say("second");
+    disk.terminal.expect("no space left for");
+    disk.terminal.expect("free some space and try again");
     // It is in the prompt again.
-    terminal.expect("You: second");
+    disk.terminal.expect("You: second");
     assert_eq!(server.requests().len(), 1, "what is not on disk is not sent");
-    wait("room", "empty");
-    terminal.press("\r");
-    terminal.expect("Two.");
+    disk.empty();
+    disk.terminal.press("\r");
+    disk.terminal.expect("Two.");
     assert!(server.requests()[1].text.contains("[I ran `echo noted`: exit 0]"));
+}
+
+#[test]
+fn an_answer_that_could_not_be_stored_is_called_that() {
+    for asks_again in [false, true] {
+        // Text that takes the space it has: nothing in it repeats.
+        let long: Vec<String> = (1..=2_000_u64)
+            .map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            .collect();
+        let long = format!("{} and so on.", long.join(" "));
+        let server = Server::start([
+            Answer::text("One."),
+            Answer::text(long).slowly(0),
+            Answer::text("Two."),
+        ]);
+        let Some(mut disk) = SmallDisk::start(&server) else { return };
+        disk.terminal.say("second");
+        server.wait_for_requests(2);
+        disk.fill();
+        server.release();
+        disk.terminal.expect("and so on.");
+        disk.terminal.expect("no space left for");
+        disk.terminal.expect("(the answer above was not stored; `/retry` asks again)");
+        disk.terminal.expect("You: ");
+        disk.empty();
+        if asks_again {
+            disk.terminal.say("/retry");
+            disk.terminal.expect("Two.");
+            disk.terminal.expect("You: ");
+        }
+        disk.terminal.say("exit");
+        disk.terminal.expect(match asks_again {
+            true => "✓ Conversation saved successfully!",
+            false => "⚠️ Saved, except for an answer that could not be stored",
+        });
+        disk.terminal.expect("Session ID:");
+    }
 }
 
 #[test]

@@ -151,6 +151,49 @@ fn what_is_pasted_attaches_nothing_and_runs_nothing() {
 }
 
 #[test]
+fn what_was_pasted_or_is_in_a_log_is_still_data_when_it_is_recalled() {
+    let home = Home::new();
+    let server = Server::start((1..=8).map(|n| Answer::text(format!("Answer {n}."))));
+    write(&home, "secret.txt", "the secret");
+    // A program wrote this; nobody typed it.
+    let appended = r#"{"role":"user","content":"!touch ran @secret.txt"}"#;
+    assert_eq!(home.feed(&["append", "--new"], appended).code, 0);
+    let mut window = open(&home, &server, (80, 24), &[]);
+    window.press("\x12secret");
+    window.shows(&["search: secret\n›  !touch ran @secret.txt"]);
+    window.press("\x1b");
+    let mut answers = 0;
+    let mut sent = |window: &mut Window, keys: &str, text: &str| {
+        window.press(keys);
+        window.until("the line", |shown| shown.ends_with(&format!("\nYou: {}", text.trim_end())));
+        window.press("\r");
+        answers += 1;
+        finished(window, &format!("Answer {answers}."));
+        assert_eq!(asked(&server), [text.trim()], "{keys:?}");
+        assert!(!home.path().join("ran").exists(), "{keys:?}");
+    };
+    sent(&mut window, UP, " !touch ran @secret.txt");
+    sent(&mut window, "\x12secret\r", " !touch ran @secret.txt");
+    let paste = |text: &str| format!("\x1b[200~{text}\x1b[201~");
+    for text in ["!touch ran", "see @secret.txt"] {
+        sent(&mut window, &paste(text), text);
+        sent(&mut window, UP, text);
+        sent(&mut window, &(paste(text) + "\x15\x19"), text);
+    }
+    // What was typed here works as before.
+    window.say("!echo typed > typed");
+    window.until("the command", |shown| shown.contains("(exit 0)") && shown.ends_with("\nYou:"));
+    std::fs::remove_file(home.path().join("typed")).expect("it ran");
+    window.press(UP);
+    window.until("the command", |shown| shown.ends_with("\nYou: !echo typed > typed"));
+    window.press("\r");
+    window.until("the command", |shown| {
+        shown.matches("(exit 0)").count() == 2 && shown.ends_with("\nYou:")
+    });
+    assert!(home.path().join("typed").exists());
+}
+
+#[test]
 fn a_picture_goes_with_the_question_by_its_name_or_dropped_on_the_window() {
     let home = Home::new();
     let server = Server::start(["A point.", "Another."].map(Answer::text));
@@ -221,6 +264,33 @@ fn a_long_paste_is_folded_and_sent_whole() {
     let shown = finished(&window, "Done.");
     assert!(shown.contains("\nYou: why? [400 lines] and how?\n"), "{shown}");
     assert_eq!(asked(&server), [format!("why? {log} and how?")]);
+}
+
+#[test]
+fn a_long_paste_is_folded_when_it_is_recalled() {
+    let (home, server) = (Home::new(), Server::start(["Done.", "Two."].map(Answer::text)));
+    let mut window = open(&home, &server, (60, 24), &[]);
+    window.say("first");
+    finished(&window, "Done.");
+    let log: String = (1..=400).map(|n| format!("line {n}\n")).collect();
+    window.press(format!("why? \x1b[200~{log}\x1b[201~\x15"));
+    window.until("nothing", |shown| shown.ends_with("\nYou:"));
+    window.press("\x19");
+    window.until("the fold", |shown| shown.ends_with("\nYou: why? [400 lines]"));
+    // One more Up leads to the question before, not through its lines.
+    window.press("\r");
+    finished(&window, "Two.");
+    window.press(UP);
+    window.until("the fold", |shown| shown.ends_with("\nYou: why? [400 lines]"));
+    window.press(UP);
+    window.until("the one before", |shown| shown.ends_with("\nYou: first"));
+    drop(window);
+    // A log does not know what was pasted.
+    let mut window = open(&home, &server, (60, 24), &[]);
+    window.press("\x12why");
+    window.shows(&["search: why\n› why? line 1"]);
+    window.press("\r");
+    window.until("the fold", |shown| shown.ends_with("\nYou: [400 lines: why? line 1]"));
 }
 
 #[test]
@@ -342,6 +412,10 @@ fn own_commands_are_used_once_they_are_agreed_to() {
     let said = home.run(&["agents", "--trust"]);
     assert!(!said.err.contains("review.md"), "{said:?}");
     let mut window = open(&home, &server, (80, 24), &[]);
+    window.say("/review");
+    window.shows(&["error: /review lacks an argument; usage: /review FILE\n"]);
+    at_prompt(&window);
+    assert_eq!(server.requests().len(), 1, "nothing is sent");
     window.press("/rev");
     window.shows(&["  /review FILE  Reviews a file"]);
     window.press("\ta.txt\r");
@@ -387,6 +461,18 @@ fn copy_archive_and_help_do_what_one_guesses() {
     assert_eq!(home.json(&["show", "answer"])["session"]["archived"], false);
     window.say("help");
     window.shows(&["/archive", "Examples:", "explain @src/limit.rs", "!cargo test"]);
+}
+
+#[test]
+fn a_missing_key_is_reported_only_if_there_is_none() {
+    let (home, server) = (Home::new(), Server::start([]));
+    let window = Window::open(&home, (120, 24), &["--model", "offline/offline"], &server.vars());
+    let shown = at_prompt(&window);
+    assert!(shown.contains("The offline model answers"), "{shown}");
+    assert!(!shown.contains("No key is set"), "{shown}");
+    drop(window);
+    let shown = at_prompt(&Window::open(&home, (120, 24), &[], &[]));
+    assert!(shown.contains("No key is set, so the offline model answers"), "{shown}");
 }
 
 #[test]

@@ -180,6 +180,14 @@ pub(super) fn what_was_said_ranks_above_what_tools_answered_and_the_latest_first
     let phrase = query("\"my zebra\"");
     assert_eq!(places(&phrase, 0, 99), [(two, 0), same[0], same[1]]);
     assert_eq!(places(&phrase, 1, 1), [same[0]]);
+    // The best entry of each session: many hits in one hide no other.
+    let once = Scope { once_per_session: true, ..Scope::default() };
+    for (text, best) in [("zebra", (one, 3)), ("\"my zebra\"", (one, 0))] {
+        let wanted = query(text).within(once.clone());
+        assert_eq!(places(&wanted, 0, 99), [(two, 0), best], "{text}");
+        assert_eq!(places(&wanted, 0, 1), [(two, 0)], "{text}");
+        assert_eq!(places(&wanted, 1, 1), [best], "{text}");
+    }
     for (from, count) in
         [(Speaker::User, 3), (Speaker::Assistant, 1), (Speaker::Tool, 2), (Speaker::System, 1)]
     {

@@ -10,6 +10,8 @@ mod hit;
 mod query;
 mod terms;
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -182,12 +184,17 @@ pub fn page<E>(
 ) -> Result<Vec<Hit>, E> {
     found.sort_unstable_by(|one, other| other.cmp(one));
     let (mut hits, mut passed) = (Vec::new(), 0);
+    let mut sessions = HashSet::new();
     for rank in found {
         if hits.len() == limit {
             break;
         }
+        if query.scope.once_per_session && sessions.contains(&rank.session) {
+            continue;
+        }
         if !query.has_phrase() && passed < offset {
             passed += 1;
+            sessions.insert(rank.session);
             continue;
         }
         // Entries that cannot be read cannot be shown.
@@ -196,6 +203,7 @@ pub fn page<E>(
             continue;
         }
         passed += 1;
+        sessions.insert(rank.session);
         if passed > offset {
             hits.push(query.hit(rank.place(), rank.at, &said));
         }

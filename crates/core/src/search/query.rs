@@ -31,6 +31,8 @@ pub struct Scope {
     pub workspace: Option<String>,
     /// Only entries of this speaker.
     pub from: Option<Speaker>,
+    /// Only the best entry of each session.
+    pub once_per_session: bool,
 }
 
 impl Scope {

@@ -64,7 +64,7 @@ pub(crate) async fn search(
     let since = since.map_err(|_| {
         Problem::bad_request("`since` is a time in RFC 3339, such as 2025-01-04T14:32:15Z")
     })?;
-    let scope = Scope { since, workspace: query.workspace, from: query.from };
+    let scope = Scope { since, workspace: query.workspace, from: query.from, ..Scope::default() };
     let room = caller.room().await?;
     let found = caller.with(move |sessions| {
         let query = core::Query::new(&query.q)?.within(scope.clone());

@@ -112,11 +112,16 @@ impl Db {
         }
         self.pool.run(WHAT, async |link, _| {
             let (mut hits, mut offset, mut after) = (Vec::new(), offset, None);
+            let mut sessions = HashSet::new();
             loop {
                 let places = some_places(link, owner, query, after).await?;
                 let Some(last) = places.last() else { return Ok(hits) };
                 after = Some(*last);
-                let places = shown(link, owner, query, places).await?;
+                let mut places = shown(link, owner, query, places).await?;
+                // Without a phrase, every one of them matches.
+                if query.scope.once_per_session && !query.has_phrase() {
+                    places.retain(|rank| sessions.insert(rank.session));
+                }
                 // The text of skipped hits does not have to be read.
                 let places = match query.has_phrase() {
                     true => places.as_slice(),
@@ -130,6 +135,10 @@ impl Db {
                 for rank in places {
                     let Some(said) = said.get(&rank.place()) else { continue };
                     if query.has_phrase() && !query.matches(&said.text) {
+                        continue;
+                    }
+                    let is_known = query.has_phrase() && !sessions.insert(rank.session);
+                    if is_known && query.scope.once_per_session {
                         continue;
                     }
                     if offset > 0 {

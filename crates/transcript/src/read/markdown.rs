@@ -121,14 +121,14 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarkdownError {
     /// There is nothing in it.
-    #[error("the file is empty")]
+    #[error("it is empty")]
     Empty,
     /// It does not begin as a transcript does.
-    #[error("the file is not a transcript: its first line is not `# … Conversation`")]
+    #[error("its first line is not `# … Conversation`")]
     NoTitle,
     /// Only the title is there.
     #[error(
-        "the file is not a transcript: it has no `**Session ID:**`, `**Date:**` or `**Agent:**` below its title, and no `## Query`"
+        "it has no `**Session ID:**`, `**Date:**` or `**Agent:**` below its title, and no `## Query`"
     )]
     NoFields,
 }

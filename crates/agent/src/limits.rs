@@ -60,6 +60,10 @@ pub const SUBAGENT_DEPTH_MAX: u8 = 2;
 /// Compactions across which one can go back to a turn. Who goes back further opens that session.
 pub const REWIND_PARENTS_MAX: usize = 8;
 
+/// Changes by someone else that are loaded for one file, the latest ones: each has two versions of
+/// the file, and a program that formats it after each edit makes many.
+pub const REWIND_OTHERS_MAX: usize = 20;
+
 /// Characters of a subagent's task that are used as the title of its session.
 pub const SUBAGENT_TITLE_CHARS: usize = 80;
 

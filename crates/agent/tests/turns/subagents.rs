@@ -245,6 +245,6 @@ fn stopping_a_turn_stops_its_subagent_and_keeps_what_both_did() {
         answer
     });
     assert_eq!(answer.expect("ended").end, End::Stopped);
-    assert!(bench.results()[0].contains("[stopped]"), "{:?}", bench.results());
+    assert!(bench.results()[0].ends_with("]\n[stopped]"), "{:?}", bench.results());
     assert_eq!(children(&bench).len(), 1);
 }

@@ -407,6 +407,9 @@ mod tests {
             line(&run, false, text, Duration::from_secs(61)),
             "run sleep 9 · ✗ killed, because 60 s had passed · 1 min 1 s"
         );
+        let task = call("task", json!({"agent": "explore", "prompt": "look"}));
+        let text = "so far\n\n[`explore` worked in session 1: 2 rounds]\n[stopped]";
+        assert_eq!(outcome(&task, false, text, Duration::ZERO), ["✗ stopped"]);
         let read = call("read_file", json!({"path": "x"}));
         let line = line(&read, false, "`x` is not there", Duration::ZERO);
         assert_eq!(line, "read x · ✗ `x` is not there");

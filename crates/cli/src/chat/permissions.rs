@@ -134,7 +134,11 @@ fn understood(text: &str, holding: &Permissions) -> Result<Change, Error> {
         ("revoke", _) if !rest.is_empty() => {
             let held = match rest.parse::<usize>() {
                 Ok(number) => number.checked_sub(1).and_then(|at| holding.allow.get(at)).cloned(),
-                Err(_) => Some(grant(rest)?).filter(|grant| holding.allow.contains(grant)),
+                // As it is listed, or as it was typed.
+                Err(_) => match holding.allow.iter().find(|held| held.to_string() == rest) {
+                    Some(held) => Some(held.clone()),
+                    None => Some(grant(rest)?).filter(|grant| holding.allow.contains(grant)),
+                },
             };
             Change::Revoke(
                 held.ok_or_else(|| wrong(format!("`{}` is not on the list", one_line(rest))))?,

@@ -25,7 +25,7 @@ fn a_job_is_done_with_every_answer_and_taken_back() {
     window.say("a");
     // The model tries the edit that was declined again, and nobody is asked about it any more.
     let shown = asks(&window, &["edit main.sh · +1 −1", "Allow run\n  command: sh test.sh\n"]);
-    assert!(shown.ends_with("? (y/n/e)"), "a shell runs anything: {shown}");
+    assert!(shown.contains("exactly this command"), "a shell runs anything: {shown}");
     window.say("perhaps");
     asks(&window, &["Please answer one of these"]);
     window.say("e once more, please");

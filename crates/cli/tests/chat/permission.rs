@@ -167,10 +167,9 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     window.say("go");
     asks(&window, &["command: touch one"]);
     window.say("a");
-    let shown = asks(&window, &["command: touch three; touch four"]);
+    let exactly = "a always, in this session: exactly this command · e";
+    let shown = asks(&window, &["command: touch three; touch four", exactly]);
     assert!(!shown.contains("command: touch two"), "{shown}");
-    window.say("a");
-    asks(&window, &["first words of this command"]);
     window.say("n");
     finished(&window, "Three are there.");
     let there = ["one", "two", "three", "four"].map(|name| home.path().join(name).exists());
@@ -187,6 +186,29 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     window.say("n");
     finished(&window, "Nothing more.");
     assert!(!home.path().join("five").exists());
+}
+
+#[test]
+fn always_holds_for_one_command_where_its_first_words_do_not_say_what_it_does() {
+    let home = home();
+    let server = Server::start([
+        Answer::calls([run("sed -n 1p a.txt")]),
+        Answer::calls([run("sed -n 1p a.txt"), run("sed '1e touch pwned' a.txt")]),
+        Answer::text("Once more."),
+    ]);
+    let mut window = open(&home, &server, (80, 60), &[]);
+    window.say("go");
+    asks(&window, &["command: sed -n 1p a.txt", "exactly this command"]);
+    window.say("a");
+    let shown = asks(&window, &["command: sed '1e touch pwned' a.txt"]);
+    assert_eq!(shown.matches("command: sed -n 1p").count(), 1, "{shown}");
+    assert!(!home.path().join("pwned").exists());
+    window.say("n");
+    finished(&window, "Once more.");
+    window.say("/permissions");
+    window.shows(&["These run without asking:\n  1  run=sed -n 1p a.txt ", "in this session\n"]);
+    window.say("/permissions revoke run=sed -n 1p a.txt");
+    window.shows(&["You will be asked about run=sed -n 1p a.txt again."]);
 }
 
 #[test]

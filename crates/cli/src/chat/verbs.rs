@@ -11,9 +11,10 @@ use rethread_core::turn::{Turn, TurnPart};
 use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::attach::in_home;
+use super::replay::{self, RecordedChanges};
 use super::say::{Look, print};
 use super::turn_view::CallRecord;
-use super::{Chat, ChatCommand, clipboard, cost, help, replay, window};
+use super::{Chat, ChatCommand, clipboard, cost, help, window};
 use crate::args::List;
 use crate::commands::{change, context, list, next_call, search, show, stats};
 use crate::errors::Error;
@@ -129,15 +130,19 @@ impl Chat {
             let before = plural(range.start, "entry");
             self.voice.notice(format_args!("({before} before the last clear: `/history all`)\n"));
         }
+        let (sessions, id) = (self.handle.sessions(), session.id());
+        let show = |turn: &Turn<Entry>| {
+            let changes = RecordedChanges::read(sessions, id, turn.entries());
+            print(&replay::turn(turn, &changes, agent, &style))
+        };
         let mut turn = Turn::default();
-        let entries = self.handle.sessions().entries(session.id(), range).around_damage();
-        for entry in entries {
+        for entry in sessions.entries(id, range).around_damage() {
             if let Err(next) = turn.push(entry?) {
-                print(&replay::turn(&std::mem::take(&mut turn), agent, &style))?;
+                show(&std::mem::take(&mut turn))?;
                 turn.push(next).expect("an empty turn takes every entry");
             }
         }
-        print(&replay::turn(&turn, agent, &style))
+        show(&turn)
     }
 
     /// The last turn of this session.

@@ -79,6 +79,22 @@ fn an_edit_is_shown_as_a_diff_and_made_when_the_answer_is_yes() {
 }
 
 #[test]
+fn the_line_of_an_edit_has_the_numbers_of_the_diff_that_was_approved_also_later() {
+    let home = Home::new();
+    std::fs::write(home.path().join("a.txt"), "x 1\nx 2\nx 3\nx 4\n").expect("written");
+    let all = json!({"path": "a.txt", "old": "x", "new": "y", "all": true});
+    let server = Server::start([Answer::calls([("edit_file", all)]), Answer::text("Done.")]);
+    let mut window = open(&home, &server, (80, 40), &[]);
+    window.say("rename");
+    asks(&window, &["Allow edit_file a.txt\n+4 -4\n"]);
+    window.say("y");
+    let shown = finished(&window, "Done.");
+    assert!(shown.contains("  edit a.txt · +4 −4\n"), "{shown}");
+    window.say("/history");
+    window.until("the same line", |shown| shown.matches("  edit a.txt · +4 −4\n").count() == 2);
+}
+
+#[test]
 fn a_diff_has_colours_where_the_terminal_has() {
     let home = home();
     let server = Server::start([Answer::calls([edit("five", "FIVE")]), Answer::text("Done.")]);

@@ -260,6 +260,30 @@ fn always_holds_for_a_tool_until_it_is_revoked() {
 }
 
 #[test]
+fn read_only_stays_until_someone_says_otherwise() {
+    let home = home();
+    let server = Server::start([Answer::text("Hello."), Answer::text("Again.")]);
+    let mut window = open(&home, &server, (80, 40), &["--read-only"]);
+    window.say("/allow run:ls");
+    window.shows(&["this session is read-only", "`/permissions ask` lets the agent ask again"]);
+    at_prompt(&window);
+    window.say("/permissions");
+    window.shows(&["Read-only: no tool that changes anything is offered."]);
+    at_prompt(&window);
+    window.say("hi");
+    finished(&window, "Hello.");
+    assert!(!offered(&server).contains(&"run".to_owned()), "{:?}", offered(&server));
+    window.say("/permissions ask");
+    window.shows(&["You will be asked before anything is changed."]);
+    window.say("/allow run:ls");
+    window.shows(&["run:ls runs without asking, in this session."]);
+    at_prompt(&window);
+    window.say("and now?");
+    finished(&window, "Again.");
+    assert!(offered(&server).contains(&"run".to_owned()), "{:?}", offered(&server));
+}
+
+#[test]
 fn what_a_flag_or_the_configuration_allows_is_not_asked_about_and_the_rest_is() {
     let home = home();
     let config = home.path().join("config.toml");

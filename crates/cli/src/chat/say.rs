@@ -305,6 +305,11 @@ mod tests {
             wrapped("  /new [NAME]  start a new session", 30),
             "  /new [NAME]  start a new\n               session\n"
         );
+        let marked = "* build        changes files and runs";
+        assert_eq!(
+            wrapped(marked, 30),
+            format!("* build        changes files\n{:15}and runs\n", "")
+        );
         assert_eq!(wrapped("a\n\nb", 8), "a\n\nb\n");
     }
 }

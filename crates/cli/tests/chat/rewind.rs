@@ -188,9 +188,8 @@ fn what_an_undo_brought_back_is_still_shown_as_someone_elses() {
     assert_eq!(text(&home, "a.txt").as_deref(), Some("1\n2\nmine\n"));
     at_prompt(&window);
     window.say("/rewind 2");
-    let question = |shown: &str| {
-        shown.ends_with("? (y/o/n/c)") && shown.matches("3 + mine\n").count() == 2
-    };
+    let question =
+        |shown: &str| shown.ends_with("? (y/o/n/c)") && shown.matches("3 + mine\n").count() == 2;
     window.until("the question with the line, again", question);
 }
 
@@ -281,15 +280,21 @@ fn another_model_answers_from_the_middle_of_a_session_on() {
         Server::start([Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
     let mut window = open(&home, &server, (100, 50), &["--name", "models"]);
     window.say("/model");
-    window.shows(&["* openai/scripted-1 ", "  openai/gpt-5 ", "`/model PROVIDER/NAME`"]);
+    let shown =
+        window.shows(&["* openai/scripted-1 ", "  openai/gpt-5 ", "`/model PROVIDER/NAME`"]);
+    // Windows are one below the other, with their letters in one column.
+    let rows = shown.lines().filter(|row| row.get(2..).is_some_and(|row| row.contains('/')));
+    let rows = rows.filter_map(|row| row.split(" · $").next());
+    let ends: Vec<usize> = rows.filter(|row| row.ends_with('K')).map(str::len).collect();
+    assert!(ends.len() > 3 && ends.iter().all(|end| *end == ends[0]), "{shown}");
     at_prompt(&window);
     window.say("hi");
     finished(&window, "One.");
     window.say("/model nonsense");
-    window.shows(&["nonsense"]);
+    window.shows(&["nonsense", "for example `/model anthropic/claude-sonnet-4-5`"]);
     at_prompt(&window);
     window.say("/model nobody/x");
-    window.shows(&["no provider `nobody`"]);
+    window.shows(&["no provider `nobody`", "or `/model offline/offline`"]);
     at_prompt(&window);
     window.say("still?");
     finished(&window, "Two.");

@@ -476,3 +476,30 @@ fn what_is_allowed_is_kept_when_the_conversation_is_compacted_and_not_in_a_new_s
     finished(&window, "None.");
     assert!(!home.path().join("three").exists());
 }
+
+#[test]
+fn a_session_that_is_opened_takes_the_flags_of_the_chat_before_and_after_the_command() {
+    for flags in [
+        &["--allow", "run:touch", "open", "work"][..],
+        &["open", "work", "--allow", "run:touch"],
+        &["--plain", "--allow", "write_file", "open", "work", "--allow", "run:touch"],
+    ] {
+        let home = home();
+        let server = Server::start([
+            Answer::text("Hello."),
+            Answer::calls([run("touch made")]),
+            Answer::text("Done."),
+        ]);
+        let mut window = open(&home, &server, (80, 40), &["--name", "work"]);
+        window.say("hi");
+        finished(&window, "Hello.");
+        drop(window);
+        let mut window = Window::open(&home, (80, 40), flags, &server.vars());
+        window.until("the prompt", |shown| shown.ends_with("You:"));
+        window.say("go");
+        window.shows(&["Done."]);
+        assert!(home.path().join("made").exists(), "{flags:?}");
+    }
+    let refused = home().run(&["--name", "x", "open", "work"]);
+    assert!(refused.err.contains("--name is an option of the chat"), "{}", refused.err);
+}

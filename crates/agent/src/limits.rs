@@ -10,8 +10,9 @@ pub const ROUNDS_MAX: u32 = 200;
 /// number.
 pub const EDITOR_ROUNDS_MAX: u32 = 10;
 
-/// How often the same call may give the same result before the turn is ended. The second time may
-/// be an oversight; a third one gives the model no new information.
+/// How often the same call may give the same result, without a new result in between, before the
+/// turn is ended. The second time may be an oversight; a third one gives the model no new
+/// information.
 pub const SAME_RESULTS_MAX: u32 = 3;
 
 /// Retries of a request. With the waits below, a provider has 3.5 seconds to recover; after that

@@ -5,7 +5,7 @@ use rethread_agent::scripted::Server;
 use crate::home::Home;
 use crate::permission::asks;
 use crate::screens::{finished, open};
-use crate::work::{ASK, FILES, next, passes, repository};
+use crate::work::{ASK, FILES, changed, next, passes, repository};
 
 #[test]
 fn a_job_is_done_with_every_answer_and_taken_back() {
@@ -58,4 +58,5 @@ fn a_job_is_done_with_every_answer_and_taken_back() {
         let now = std::fs::read_to_string(folder.join(path)).expect("there");
         assert_eq!(now, text, "{path}");
     }
+    assert!(changed(&folder).is_empty(), "git sees no change: {:?}", changed(&folder));
 }

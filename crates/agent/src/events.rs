@@ -77,6 +77,8 @@ pub enum Event {
         success: bool,
         /// Its result.
         text: String,
+        /// What it did to a file, if it changed one.
+        change: Option<Arc<FileChange>>,
     },
     /// What the provider charged for one reply.
     Usage(Usage),

@@ -6,10 +6,14 @@
 //!
 //! A command prefix is parsed more strictly than by a shell: anything that this file does not
 //! understand is not a simple command, and needs consent. A mistake in that direction only costs a
-//! question.
+//! question. What is offered as `always` is a prefix only for the commands in `grant/known.rs`; for
+//! any other it is that one command.
+
+mod known;
 
 use std::str::FromStr;
 
+use self::known::{Rest, known};
 use crate::tool::CHANGING;
 
 /// The tool that runs commands.
@@ -20,8 +24,13 @@ pub(crate) const RUN: &str = "run";
 pub enum Grant {
     /// Every call of this tool.
     Tool(String),
-    /// Commands that begin with these words.
+    /// Commands that begin with these words, with any arguments.
     Command(CommandPrefix),
+    /// Commands that begin with these words, with options that neither run another program nor
+    /// write a file, and paths in the workspace: see `grant/known.rs`.
+    Known(CommandPrefix),
+    /// This command, word for word.
+    Exactly(String),
 }
 
 /// The words that a command begins with.
@@ -41,7 +50,10 @@ pub enum BadGrant {
     )]
     NotSimple { prefix: String },
     /// The program runs any command it is given.
-    #[error("`{program}` can run any command; allow `run` if that is what you want")]
+    #[error(
+        "`{program}` can run any command; allow `run` if that is what you want, or one command \
+         with `run=`"
+    )]
     RunsOthers { program: String },
 }
 
@@ -70,19 +82,19 @@ impl Grant {
     pub fn tool_name(&self) -> &str {
         match self {
             Grant::Tool(name) => name,
-            Grant::Command(_) => RUN,
+            Grant::Command(_) | Grant::Known(_) | Grant::Exactly(_) => RUN,
         }
     }
 
-    /// The grant for calls like this one: the tool, or the beginning of its command. `None` for a
-    /// command that is not simple, or whose program runs any command it is given.
+    /// The grant for calls like this one: the tool; the first words of its command, if they say
+    /// what it does; otherwise this command and no other.
     pub(crate) fn like(tool: &str, command: Option<&str>) -> Option<Grant> {
         if tool != RUN {
             return Some(Grant::Tool(tool.to_owned()));
         }
-        let words = simple_command(command?)?;
-        let prefix = words.get(..prefix_length(&words)?)?.to_vec();
-        prefix.iter().all(|word| is_plain(word)).then_some(Grant::Command(CommandPrefix(prefix)))
+        let command = command?;
+        let exactly = || Grant::Exactly(command.trim().to_owned());
+        Some(known_command(command).map_or_else(exactly, Grant::Known))
     }
 
     /// Whether it allows a call of this tool, with this command.
@@ -93,6 +105,13 @@ impl Grant {
                 let words = command.filter(|_| tool == RUN).and_then(simple_command);
                 words.is_some_and(|words| words.starts_with(prefix))
             }
+            Grant::Known(CommandPrefix(prefix)) => {
+                let known = command.filter(|_| tool == RUN).and_then(known_command);
+                known.is_some_and(|CommandPrefix(words)| words == *prefix)
+            }
+            Grant::Exactly(allowed) => {
+                tool == RUN && command.is_some_and(|command| command.trim() == allowed)
+            }
         }
     }
 }
@@ -102,6 +121,14 @@ impl std::fmt::Display for Grant {
         match self {
             Grant::Tool(name) => f.write_str(name),
             Grant::Command(CommandPrefix(words)) => write!(f, "{RUN}:{}", words.join(" ")),
+            Grant::Known(CommandPrefix(words)) => {
+                let limits = match known(words) {
+                    Some((_, Rest::AnyOptions)) => "in this folder",
+                    _ => "usual options, in this folder",
+                };
+                write!(f, "{RUN}:{} ({limits})", words.join(" "))
+            }
+            Grant::Exactly(command) => write!(f, "{RUN}={command}"),
         }
     }
 }
@@ -109,9 +136,14 @@ impl std::fmt::Display for Grant {
 impl FromStr for Grant {
     type Err = BadGrant;
 
-    /// `write_file`, `run`, or `run:cargo test` for commands that begin like this.
+    /// `write_file`, `run`, `run:cargo test` for commands that begin like this, or `run=make check`
+    /// for this command and no other.
     fn from_str(text: &str) -> Result<Grant, BadGrant> {
         let text = text.trim();
+        let one = text.strip_prefix(RUN).and_then(|rest| rest.strip_prefix('='));
+        if let Some(command) = one.map(str::trim).filter(|command| !command.is_empty()) {
+            return Ok(Grant::Exactly(command.to_owned()));
+        }
         if let Some(prefix) = text.strip_prefix(RUN).and_then(|rest| rest.strip_prefix(':')) {
             return Grant::command(prefix);
         }
@@ -211,72 +243,36 @@ fn simple_command(command: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
+/// The first words of a known command that continues in a known way.
+fn known_command(command: &str) -> Option<CommandPrefix> {
+    let words = simple_command(command)?;
+    let (length, rest) = known(&words)?;
+    let fits = rest.allows(&words[length..], has_pattern(command));
+    fits.then(|| CommandPrefix(words[..length].to_vec()))
+}
+
+/// Whether a simple command has a pattern that the shell replaces by the names of files.
+fn has_pattern(command: &str) -> bool {
+    let mut quote = None;
+    command.chars().any(|c| {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(end), c) if c == end => quote = None,
+            _ => {}
+        }
+        quote.is_none() && matches!(c, '*' | '?' | '[')
+    })
+}
+
 /// Whether a word is literal, wherever it is in a command.
 fn is_plain(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%,".contains(c);
     !word.is_empty() && word.chars().all(plain)
 }
 
-/// Programs with subcommands: allowing `git status` does not allow `git push`.
-const WITH_VERBS: [&str; 46] = [
-    "apt",
-    "aws",
-    "az",
-    "brew",
-    "bun",
-    "bundle",
-    "cargo",
-    "composer",
-    "conda",
-    "deno",
-    "docker",
-    "dotnet",
-    "flutter",
-    "gcloud",
-    "gem",
-    "gh",
-    "git",
-    "go",
-    "gradle",
-    "helm",
-    "hg",
-    "jj",
-    "just",
-    "kubectl",
-    "make",
-    "mix",
-    "mvn",
-    "nix",
-    "npm",
-    "pip",
-    "pipx",
-    "pnpm",
-    "podman",
-    "poetry",
-    "rails",
-    "rake",
-    "rustup",
-    "sbt",
-    "svn",
-    "swift",
-    "systemctl",
-    "task",
-    "terraform",
-    "uv",
-    "yarn",
-    "zig",
-];
-
-/// Subcommands of such programs that are followed by the name of another program.
-const RUNNING_VERBS: [&str; 8] =
-    ["exec", "x", "dlx", "foreach", "shell", "develop", "debug", "ssh"];
-
-/// Programs whose `run` starts any program, rather than one of the project's own.
-const RUNNING_ANY: [&str; 8] =
-    ["conda", "docker", "kubectl", "nix", "pipx", "podman", "poetry", "uv"];
-
-/// Programs that run a command or a script they are given, and shell keywords that do. Their name
-/// says nothing about what they do.
+/// Programs that run a command or a script they are given, and shell keywords that do. A prefix that
+/// a user writes with one of these is likely a mistake. The list is not complete, and nothing relies
+/// on it: what is offered without being asked for is in `known.rs`.
 const RUNNING_OTHERS: [&str; 84] = [
     "!",
     ".",
@@ -369,23 +365,6 @@ fn runs_others(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program);
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     [name, bare].iter().any(|name| name.is_empty() || RUNNING_OTHERS.contains(name))
-}
-
-/// How many words identify a command: the program, and its subcommand if it has one.
-fn prefix_length(words: &[String]) -> Option<usize> {
-    let program = words.first().filter(|program| !runs_others(program))?;
-    let name = program.rsplit('/').next().unwrap_or(program);
-    if !WITH_VERBS.contains(&name) {
-        return Some(1);
-    }
-    let is_name = |word: &&String| !word.starts_with(['-', '+']);
-    let verb = words.get(1).filter(is_name)?;
-    match verb.as_str() {
-        verb if RUNNING_VERBS.contains(&verb) => None,
-        "run" if RUNNING_ANY.contains(&name) => None,
-        "run" if name != "cargo" => words.get(2).filter(is_name).map(|_| 3),
-        _ => Some(2),
-    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub use resume_from::{FileError, FromFile};
 pub use rethread_transcript::numbers;
 pub use rethread_transcript::read::markdown::TranscriptSummary;
 pub use rethread_transcript::write::markdown::WriteError;
-pub use rewind::{DoneSince, PastFile, PastTurn};
+pub use rewind::{ByOthers, DoneSince, PastFile, PastTurn};
 pub use runner::{End, Runner, TurnAnswer, TurnError};
 pub use save::TranscriptSteps;
 pub use stats_report::{SessionCost, StatsReport};

@@ -10,8 +10,9 @@ pub const ROUNDS_MAX: u32 = 200;
 /// number.
 pub const EDITOR_ROUNDS_MAX: u32 = 10;
 
-/// How often the same call may give the same result before the turn is ended. The second time may
-/// be an oversight; a third one gives the model no new information.
+/// How often the same call may give the same result, without a new result in between, before the
+/// turn is ended. The second time may be an oversight; a third one gives the model no new
+/// information.
 pub const SAME_RESULTS_MAX: u32 = 3;
 
 /// Retries of a request. With the waits below, a provider has 3.5 seconds to recover; after that
@@ -59,6 +60,10 @@ pub const SUBAGENT_DEPTH_MAX: u8 = 2;
 
 /// Compactions across which one can go back to a turn. Who goes back further opens that session.
 pub const REWIND_PARENTS_MAX: usize = 8;
+
+/// Changes by someone else that are loaded for one file, the latest ones: each has two versions of
+/// the file, and a program that formats it after each edit makes many.
+pub const REWIND_OTHERS_MAX: usize = 20;
 
 /// Characters of a subagent's task that are used as the title of its session.
 pub const SUBAGENT_TITLE_CHARS: usize = 80;

@@ -73,7 +73,9 @@ impl ProjectInstructions {
             };
             let max = room.min(PROJECT_FILE_BYTES_MAX) as usize;
             text.truncate(text.floor_char_boundary(max));
-            if text.trim().is_empty() {
+            // A file for which no room is left is named all the same: the model can read it.
+            let no_room = size > 0 && text.is_empty();
+            if text.trim().is_empty() && !no_room {
                 continue;
             }
             room -= text.len() as u64;
@@ -86,11 +88,12 @@ impl ProjectInstructions {
         for (file, text) in found {
             let start = if project.text.is_empty() { INTRODUCTION } else { &project.text };
             let ProjectFile { path, bytes, of } = &file;
-            let cut = match of > bytes {
-                true => format!("\n[cut: {bytes} of {of} bytes]"),
-                false => String::new(),
+            let text = match text.trim() {
+                "" => format!("[left out: no room for its {of} bytes; read it if you need it]"),
+                text if of > bytes => format!("{text}\n[cut: {bytes} of {of} bytes]"),
+                text => text.to_owned(),
             };
-            project.text = format!("{start}\n\n# {path}\n\n{}{cut}", text.trim());
+            project.text = format!("{start}\n\n# {path}\n\n{text}");
             project.files.push(file);
         }
         project
@@ -249,10 +252,13 @@ mod tests {
         repository.write("repo/AGENTS.md", "é".repeat(max));
         repository.write("repo/a/AGENTS.md", "é".repeat(max));
         repository.write("repo/a/b/AGENTS.md", "é".repeat(max / 2 + 1));
-        let bytes: Vec<u64> =
-            repository.read("repo/a/b").files.into_iter().map(|file| file.bytes).collect();
+        let project = repository.read("repo/a/b");
+        let bytes: Vec<u64> = project.files.iter().map(|file| file.bytes).collect();
         assert_eq!(bytes.iter().sum::<u64>(), PROJECT_BYTES_MAX);
-        assert_eq!(bytes.len(), 2, "no room is left for the root");
+        assert_eq!((bytes.len(), bytes[0]), (3, 0), "no room is left for the root");
+        let note =
+            "# AGENTS.md\n\n[left out: no room for its 65536 bytes; read it if you need it]\n";
+        assert!(project.text.contains(note), "{}", &project.text[..300]);
     }
 
     #[test]

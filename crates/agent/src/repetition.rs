@@ -1,10 +1,10 @@
 //! Detects that a model repeats itself.
 //!
 //! A call that gave the same result before gives the model no new information. After three of those
-//! in one turn, the turn is ended. Anything that may have changed the result counts as progress:
-//! after a successful new call of a tool that changes something, the count starts again. Running
-//! the tests, changing a file and running the tests again is work, even if the tests fail in the
-//! same way.
+//! the turn is ended, unless it got somewhere in between: after a successful call with a result that
+//! is new in this turn, the count starts again. Running the tests, changing a file and running the
+//! tests again is work, even if the tests fail in the same way; so is looking at a file again after
+//! reading others. Doing the same few things in turns is not.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,13 +20,12 @@ pub(crate) struct Answered {
     tool: String,
     /// A hash of the call and its result.
     key: u64,
-    /// It may have changed something.
-    progress: bool,
+    succeeded: bool,
 }
 
 impl Answered {
-    /// A call, the message with its result, and whether its tool changes something.
-    pub(crate) fn new(call: &Call, answer: &Message, changes: bool) -> Answered {
+    /// A call, and the message with its result.
+    pub(crate) fn new(call: &Call, answer: &Message) -> Answered {
         let mut hasher = DefaultHasher::new();
         (&call.name, call.input.get()).hash(&mut hasher);
         let mut failed = false;
@@ -35,14 +34,14 @@ impl Answered {
             (result.is_error, result.text()).hash(&mut hasher);
         }
         let (tool, key) = (call.name.clone(), hasher.finish());
-        Answered { tool, key, progress: changes && !failed }
+        Answered { tool, key, succeeded: !failed }
     }
 }
 
 /// The calls of a turn so far.
 #[derive(Debug, Default)]
 pub(crate) struct Repetition {
-    /// Rounds with the same call and result, since something may have changed.
+    /// Rounds with the same call and result, since the last new result.
     rounds: HashMap<u64, u32>,
     ever: HashSet<u64>,
 }
@@ -53,7 +52,7 @@ impl Repetition {
         // The same call twice in one reply counts once.
         let mut keys = HashSet::new();
         let new = |answered: &&Answered| !self.ever.contains(&answered.key);
-        if round.iter().filter(new).any(|answered| answered.progress) {
+        if round.iter().filter(new).any(|answered| answered.succeeded) {
             self.rounds.clear();
         }
         let mut repeated = None;
@@ -71,7 +70,7 @@ impl Repetition {
 
 #[cfg(test)]
 mod tests {
-    use rethread_core::Raw;
+    use rethread_core::{BlockKind, Raw};
     use serde_json::json;
 
     use super::*;
@@ -79,7 +78,7 @@ mod tests {
     fn answered(tool: &str, input: &str, result: &str) -> Answered {
         let input = Raw::of(&json!({ "path": input }));
         let call = Call { id: "1".into(), name: tool.into(), input };
-        Answered::new(&call, &Message::tool_result("1", result), tool == "edit_file")
+        Answered::new(&call, &Message::tool_result("1", result))
     }
 
     fn read(path: &str, result: &str) -> Answered {
@@ -87,13 +86,41 @@ mod tests {
     }
 
     #[test]
-    fn the_third_time_is_one_too_many_even_with_other_calls_between() {
+    fn the_third_time_is_one_too_many_even_with_other_repeated_calls_between() {
         let mut seen = Repetition::default();
         assert_eq!(seen.count(&[read("a", "x")]), None);
-        assert_eq!(seen.count(&[read("b", "y")]), None);
-        assert_eq!(seen.count(&[read("a", "x"), read("b", "y")]), None);
-        assert_eq!(seen.count(&[read("a", "another result")]), None);
+        assert_eq!(seen.count(&[read("b", "y")]), None, "new: a is counted again from here");
+        assert_eq!(seen.count(&[read("a", "x")]), None);
+        assert_eq!(seen.count(&[read("b", "y"), read("a", "x")]), None);
         assert_eq!(seen.count(&[read("a", "x")]), Some("read_file".into()));
+    }
+
+    #[test]
+    fn looking_at_a_file_again_after_something_new_is_no_repetition() {
+        let mut seen = Repetition::default();
+        let mut rounds = "abcdefghabca".chars().map(|name| read(&name.to_string(), "text"));
+        assert_eq!(rounds.find_map(|round| seen.count(&[round])), None);
+        for n in 0..20 {
+            assert_eq!(seen.count(&[read("a", "text")]), None, "{n}");
+            assert_eq!(seen.count(&[read(&n.to_string(), "another")]), None, "{n}");
+        }
+        // A failure is nothing new.
+        let mut failing = |n: u32| {
+            let call = Call {
+                id: "1".into(),
+                name: "read_file".into(),
+                input: Raw::of(&json!({ "path": format!("missing {n}") })),
+            };
+            let mut answer = Message::tool_result("1", "not there");
+            for block in &mut answer.content {
+                if let BlockKind::ToolResult(result) = &mut block.kind {
+                    result.is_error = true;
+                }
+            }
+            seen.count(&[Answered::new(&call, &answer), read("a", "text")])
+        };
+        assert_eq!((failing(1), failing(2)), (None, None));
+        assert_eq!(failing(3), Some("read_file".into()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use rethread_core::{BlobId, Entry, Place, SessionId, sessions};
 
 use crate::file_history::FileChanged;
 use crate::grant::RUN;
-use crate::limits::REWIND_PARENTS_MAX;
+use crate::limits::{REWIND_OTHERS_MAX, REWIND_PARENTS_MAX};
 use crate::permission::{DECLINED, NOT_RUN};
 use crate::runner::Runner;
 use crate::subagent::TASK;
@@ -55,8 +55,20 @@ pub struct PastFile {
     pub then: Option<Vec<u8>>,
     /// Its content after the tools' last change.
     pub left: Option<Vec<u8>>,
+    /// What someone else did to it between the tools' changes: at most the last
+    /// [`REWIND_OTHERS_MAX`](crate::limits::REWIND_OTHERS_MAX).
+    pub others: Vec<ByOthers>,
     /// Its current content.
     pub now: Option<Vec<u8>>,
+}
+
+/// What someone else did to a file between two changes by tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByOthers {
+    /// The content that a tool left.
+    pub from: Option<Vec<u8>>,
+    /// The content that the next one found.
+    pub to: Option<Vec<u8>>,
 }
 
 impl PastFile {
@@ -65,9 +77,10 @@ impl PastFile {
         self.now == self.then
     }
 
-    /// Whether someone else changed it after the tools did.
+    /// Whether someone else changed it, after the tools did or between their changes.
     pub fn changed_meanwhile(&self) -> bool {
-        self.now != self.left && !self.has_earlier_content()
+        let by_others = self.now != self.left || !self.others.is_empty();
+        by_others && !self.has_earlier_content()
     }
 }
 
@@ -100,27 +113,38 @@ struct Span {
     workspace: String,
     then: Option<Kept>,
     left: Option<Kept>,
+    /// What a tool left, and what the next one found, where that was something else.
+    others: Vec<(Option<Kept>, Option<Kept>)>,
 }
 
 /// A blob, and the session it was kept with.
 type Kept = (SessionId, BlobId);
 
-/// The changes of each file in these entries. A restore by the user in between is not a change by
-/// the agent: it only determines the content since then.
+/// The changes of each file in these entries. Restores by the user are ignored: what they brought
+/// back is either what a tool left, or has someone else's changes in it.
 fn spans(entries: &[(SessionId, Entry)]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for (session, entry) in entries {
         let Some(changed) = FileChanged::of(&entry.body) else { continue };
         let FileChanged { path, workspace, before, after, call } = changed;
+        if call.is_none() {
+            continue;
+        }
         let kept = |blob: Option<BlobId>| blob.map(|blob| (*session, blob));
         let (before, after) = (kept(before), kept(after));
         let same = |span: &&mut Span| span.path == path && span.workspace == workspace;
         match spans.iter_mut().find(same) {
-            Some(span) => span.left = after,
-            None if call.is_some() => {
-                spans.push(Span { path, workspace, then: before, left: after });
+            Some(span) => {
+                let blob = |kept: &Option<Kept>| kept.map(|(_, blob)| blob);
+                if blob(&before) != blob(&span.left) {
+                    span.others.push((span.left, before));
+                }
+                span.left = after;
             }
-            None => {}
+            None => {
+                let others = Vec::new();
+                spans.push(Span { path, workspace, then: before, left: after, others });
+            }
         }
     }
     spans
@@ -185,7 +209,7 @@ impl Runner {
         }
         let mut done = DoneSince { commands: commands(&entries), ..DoneSince::default() };
         let here = self.responder.workspace.as_deref();
-        for Span { path, workspace, then, left } in spans(&entries) {
+        for Span { path, workspace, then, left, others } in spans(&entries) {
             let found = match self.responder.tools.workspace() {
                 Some(tools) if here == Some(workspace.as_str()) => tools.content(&path),
                 _ => {
@@ -196,14 +220,19 @@ impl Runner {
             let bytes = |kept: Option<Kept>| {
                 kept.map(|(session, blob)| self.sessions().blob(session, blob)).transpose()
             };
-            match (found, bytes(then), bytes(left)) {
-                (Ok(now), Ok(then), Ok(left)) => {
-                    done.files.push(PastFile { path, then, left, now });
-                }
-                (Err(failure), _, _) => done.out_of_reach.push((path, failure.0)),
-                (_, Err(error), _) | (_, _, Err(error)) => {
-                    done.out_of_reach.push((path, error.to_string()));
-                }
+            let past = |now| -> Result<PastFile, sessions::Error> {
+                let last = others.len().saturating_sub(REWIND_OTHERS_MAX);
+                let by_others = others[last..]
+                    .iter()
+                    .map(|(from, to)| Ok(ByOthers { from: bytes(*from)?, to: bytes(*to)? }));
+                let others = by_others.collect::<Result<_, sessions::Error>>()?;
+                let (then, left) = (bytes(then)?, bytes(left)?);
+                Ok(PastFile { path: path.clone(), then, left, others, now })
+            };
+            match found.map(past) {
+                Ok(Ok(file)) => done.files.push(file),
+                Ok(Err(error)) => done.out_of_reach.push((path, error.to_string())),
+                Err(failure) => done.out_of_reach.push((path, failure.0)),
             }
         }
         Ok(done)
@@ -259,7 +288,8 @@ impl Runner {
                 |blob: Option<BlobId>| blob.map(|blob| self.sessions().blob(id, blob)).transpose();
             if let (None, Ok(now)) = (changed.call, found) {
                 let (then, left) = (bytes(changed.before)?, bytes(changed.after)?);
-                files.push(PastFile { path: changed.path, then, left, now });
+                let others = Vec::new();
+                files.push(PastFile { path: changed.path, then, left, others, now });
             }
         }
         Ok(files)

@@ -42,7 +42,7 @@ impl Runner {
         stop: &CancellationToken,
     ) -> CallDone {
         events.send(Event::Call(call.clone())).await;
-        let mut usage = Usage::default();
+        let (mut usage, mut change) = (Usage::default(), None);
         let outcome = match self.refusal(index, &call, &turn.tools) {
             // After the turn was stopped, nothing more is started.
             _ if stop.is_cancelled() => Err(ToolFailure(NOT_RUN.into())),
@@ -52,14 +52,15 @@ impl Runner {
                 usage = done.usage;
                 done.result
             }
-            None => self.run_tool(held, turn.id, &call, options, events, stop).await,
+            None => self.run_tool(held, turn.id, &call, options, events, stop, &mut change).await,
         };
         let (success, text) = match outcome {
             Ok(text) => (true, text),
             Err(ToolFailure(text)) => (false, text),
         };
         let text = cut(text);
-        let event = Event::Result { call: call.clone(), success, text: text.clone() };
+        let change = change.filter(|_| success);
+        let event = Event::Result { call: call.clone(), success, text: text.clone(), change };
         let message = Message::new(
             Role::Tool,
             vec![Block::of(BlockKind::ToolResult(ToolResult {
@@ -92,6 +93,8 @@ impl Runner {
         }))
     }
 
+    /// Runs a tool. `changed` is set to its change to a file, which is recorded before it is made.
+    #[allow(clippy::too_many_arguments, reason = "a turn, one of its calls, and who listens")]
     async fn run_tool(
         &self,
         held: &LeasedThread,
@@ -100,6 +103,7 @@ impl Runner {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
+        changed: &mut Option<Arc<FileChange>>,
     ) -> Result<String, ToolFailure> {
         let interrupted = || ToolFailure(INTERRUPTED.into());
         let tool = self.responder.tools.find(&call.name).expect("an offered tool is in the box");
@@ -108,8 +112,9 @@ impl Runner {
             () = stop.cancelled() => return Err(ToolFailure(NOT_RUN.into())),
             permitted = self.permission(session, tool, call, options, events) => permitted?,
         };
-        if let Some(change) = change {
-            self.keep(held, call, change).await?;
+        if let Some(change) = change.map(Arc::new) {
+            self.keep(held, call, Arc::clone(&change)).await?;
+            *changed = Some(change);
         }
         // Stopping the turn stops the tool, and so does its timeout.
         let mine = stop.child_token();
@@ -195,7 +200,7 @@ impl Runner {
         &self,
         held: &LeasedThread,
         call: &Call,
-        change: FileChange,
+        change: Arc<FileChange>,
     ) -> Result<(), ToolFailure> {
         let Some(workspace) = self.responder.workspace.clone() else { return Ok(()) };
         let above = self.above.iter().filter_map(Weak::upgrade);

@@ -213,12 +213,14 @@ fn result_text(agent: &str, id: SessionId, answer: &TurnAnswer) -> Result<String
         1 => "1 round".to_owned(),
         rounds => format!("{rounds} rounds"),
     };
-    let place = format!("[`{agent}` worked in session {}: {rounds}]", id.short());
+    // In full: subagents that were started together have ids that begin alike.
+    let place = format!("[`{agent}` worked in session {id}: {rounds}]");
     let text = answer.text.trim_end();
     match answer.end {
         End::Answered | End::RoundLimit | End::Repeated => Ok(format!("{text}\n\n{place}")),
+        // What failed comes last, as for every tool: that is the line a person is shown.
         End::Stopped | End::ClientCalls => {
-            Err(ToolFailure(format!("{text}\n\n[stopped]\n{place}")))
+            Err(ToolFailure(format!("{text}\n\n{place}\n[stopped]").trim_start().to_owned()))
         }
     }
 }

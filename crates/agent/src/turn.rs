@@ -270,7 +270,7 @@ impl Runner {
                 let CallDone { message: result, event, usage } = done;
                 events.send(event).await;
                 used += usage;
-                answered.push(Answered::new(call, &result, !self.only_looks(call, turn)));
+                answered.push(Answered::new(call, &result));
                 held.with(move |thread| thread.append(result)).await?;
             }
         }

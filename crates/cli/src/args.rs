@@ -91,8 +91,8 @@ pub(crate) struct ChatFlags {
 }
 
 impl ChatFlags {
-    /// The first flag of the chat that was given: these are not allowed with a command.
-    pub(crate) fn typed(&self) -> Option<&'static str> {
+    /// The flags of the chat that were given: most are not allowed with a command.
+    pub(crate) fn all_typed(&self) -> impl Iterator<Item = &'static str> {
         [
             (self.continue_last, "--continue"),
             (self.resume.is_some(), "--resume"),
@@ -106,7 +106,7 @@ impl ChatFlags {
             (self.plain, "--plain"),
         ]
         .into_iter()
-        .find_map(|(typed, flag)| typed.then_some(flag))
+        .filter_map(|(typed, flag)| typed.then_some(flag))
     }
 }
 
@@ -648,6 +648,46 @@ pub(crate) struct Open {
     /// Key to bind the session to [default: the key of this folder]
     #[arg(long)]
     pub(crate) key: Option<String>,
+    /// Agent to use: build, plan, explore, general, or one of your own
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// Model to use [env: RETHREAD_MODEL]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// Let a tool run without asking: write_file, edit_file, run, or `run:cargo test` for commands
+    /// that start with `cargo test`
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    pub(crate) allow: Vec<Grant>,
+    /// Offer no tool that changes anything
+    #[arg(long, conflicts_with = "allow")]
+    pub(crate) read_only: bool,
+    /// Print plain text line by line and never redraw, for screen readers
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+impl Open {
+    /// The flags of the chat that it opens: those before `open`, and those after it.
+    ///
+    /// # Errors
+    ///
+    /// A flag before `open` that says where a chat begins, or that it is not one.
+    pub(crate) fn chat_flags(&self, before: &ChatFlags) -> Result<ChatFlags, &'static str> {
+        let talk = ChatFlags {
+            open: Some(self.sel.clone()),
+            agent: self.agent.clone().or(before.agent.clone()),
+            model: self.model.clone().or(before.model.clone()),
+            allow: before.allow.iter().chain(&self.allow).cloned().collect(),
+            read_only: before.read_only || self.read_only,
+            plain: before.plain || self.plain,
+            ..ChatFlags::default()
+        };
+        let taken = ["--agent", "--model", "--allow", "--read-only", "--plain"];
+        match before.all_typed().find(|flag| !taken.contains(flag)) {
+            Some(flag) => Err(flag),
+            None => Ok(talk),
+        }
+    }
 }
 
 /// Flags of `compact`.

@@ -617,7 +617,7 @@ fn as_typed(what: &str) -> String {
 }
 
 /// Shell commands in hints, and their equivalents in the chat.
-const IN_CHAT: [(&str, &str); 9] = [
+const IN_CHAT: [(&str, &str); 12] = [
     ("`rethread list`", "`sessions`"),
     ("`rethread search WORDS`", "`/search WORDS`"),
     ("`rethread agents`", "`/agent`"),
@@ -630,14 +630,18 @@ const IN_CHAT: [(&str, &str); 9] = [
     ),
     ("wait a little and ask again", "wait a little and `/retry`"),
     ("choose another --model", "choose another with `/model`"),
+    ("choose another model with --model", "choose another model with `/model`"),
+    ("with --agent, or another --model", "with `/agent`, or another model with `/model`"),
+    ("`--model ", "`/model "),
 ];
 
 /// The same in the chat, with hints that can be typed there.
 pub(crate) fn report_in_chat(error: &Error, as_json: bool) -> ExitCode {
-    let hint = error
-        .hint()
-        .map(|hint| IN_CHAT.iter().fold(hint, |hint, (shell, chat)| hint.replace(shell, chat)));
-    report_with(error, hint, as_json)
+    report_with(error, error.hint().map(in_chat), as_json)
+}
+
+fn in_chat(hint: String) -> String {
+    IN_CHAT.iter().fold(hint, |hint, (shell, chat)| hint.replace(shell, chat))
 }
 
 /// Prints an error to standard error.

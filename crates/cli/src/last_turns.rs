@@ -10,7 +10,7 @@ use rethread_core::{Body, Entry, Session, Sessions, sessions};
 use rethread_render::terminal::Style;
 
 use crate::chat::paint::Paint;
-use crate::chat::replay;
+use crate::chat::replay::{self, RecordedChanges};
 use crate::out::{ago, clean, fit, plural};
 
 /// Turns that are shown when a session is opened: the last one, and the one before it for context.
@@ -25,6 +25,7 @@ const ENTRIES_MAX: usize = 1_024;
 /// The last turns of a session.
 pub(crate) struct LastTurns {
     turns: Vec<Turn<Entry>>,
+    changes: RecordedChanges,
     /// Turns before these, since the last clear or before it.
     pub(crate) earlier: u64,
     agent: String,
@@ -61,10 +62,12 @@ impl LastTurns {
             }
         }
         entries.reverse();
+        let changes = RecordedChanges::read(sessions, session.id(), &entries);
         let mut turns = turns(entries);
         turns.retain(|turn| turn.entries().iter().any(|entry| says_something(&entry.body)));
         Ok(LastTurns {
             turns,
+            changes,
             earlier: session.tally.queries.saturating_sub(questions as u64),
             agent: session.header.profile.agent.clone().unwrap_or_else(|| "assistant".into()),
         })
@@ -86,7 +89,7 @@ impl LastTurns {
             if let Some(first) = turn.entries().first() {
                 lines.push(paint.dim(&since(first.at, shape.now)));
             }
-            let rendered = replay::turn(turn, &self.agent, shape.style);
+            let rendered = replay::turn(turn, &self.changes, &self.agent, shape.style);
             let rendered: Vec<&str> = rendered.trim_end_matches('\n').lines().collect();
             lines.extend(folded(&rendered, shape.turn_lines, paint));
             if turn.question().is_some() && !turn.has_answer() {

@@ -133,12 +133,12 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     lines
 }
 
-/// The indentation of continuation lines.
+/// The indentation of continuation lines. The current one of a list is marked with a `*`.
 fn hanging(line: &str) -> usize {
     let text = line.trim_start_matches(' ');
     let lead = line.len() - text.len();
     match text.find("  ") {
-        Some(gap) if lead > 0 => {
+        Some(gap) if lead > 0 || text.starts_with("* ") => {
             let rest = text[gap..].trim_start_matches(' ');
             line_width(&line[..line.len() - rest.len()])
         }

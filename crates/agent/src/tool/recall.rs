@@ -1,6 +1,6 @@
 //! `recall`: reads back what the context left out, verbatim.
 
-use rethread_core::entry::{Body, Entry};
+use rethread_core::entry::{Body, Entry, Origin};
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::message::{Message, ToolResult};
 use rethread_core::sessions::{Error, SelectError};
@@ -182,13 +182,19 @@ fn in_log(text: &str) -> Option<(u64, Option<usize>)> {
 }
 
 /// The session a reference names. Ids that begin alike were started within the same minute, as a
-/// child and its parent may be: then the parent is meant, because the view refers to nothing else.
+/// child and its parent may be: then a session that was compacted into this one is meant, because
+/// the view refers to those; or else the one it was forked from, and those before.
 fn other(id: &str, tool_context: &ToolContext) -> Result<SessionId, ToolFailure> {
     match tool_context.sessions.select(id) {
         Err(Error::Select(SelectError::Several { .. })) => {
             let digits = id.replace('-', "").to_lowercase();
             let fits = |id: &SessionId| id.0.simple().to_string().starts_with(&digits);
-            parents(tool_context).into_iter().skip(1).find(fits).ok_or_else(|| {
+            let all = parents(tool_context);
+            let sessions = all.iter().filter_map(|id| tool_context.sessions.get(*id).ok());
+            let parents = sessions.filter_map(|session| session.header.parent);
+            let continued = parents.filter(|parent| parent.origin != Origin::Fork);
+            let mut likely = continued.map(|parent| parent.id).chain(all[1..].iter().copied());
+            likely.find(fits).ok_or_else(|| {
                 ToolFailure(format!("several sessions begin with `{id}`; give more of the id"))
             })
         }

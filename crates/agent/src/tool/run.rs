@@ -22,7 +22,7 @@ use super::limits::{BACKGROUND_SECONDS_MAX, RUN_OUTPUT_WAIT, RUN_SECONDS, RUN_SE
 use super::process::{End, Output, Started, collect, exit_text};
 use super::run_env::passed_on;
 use super::sandbox::{Confinement, Reach};
-use super::{Spec, Tool, ToolContext, ToolFailure, Workspace};
+use super::{FileChange, ToolContext, Spec, Tool, ToolFailure, Workspace};
 
 /// Settings for commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,12 +139,13 @@ impl Tool for Run {
         Some(Duration::from_secs(seconds + 5))
     }
 
+    /// It changes no file that could be shown; but a call that cannot run is not asked about.
+    fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
+        self.checked(input).map(|_| None)
+    }
+
     fn run(&self, input: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
-        let input: Input = arguments(&self.spec().input, input)?;
-        if input.command.trim().is_empty() || input.command.contains('\0') {
-            let what = "`command` must not be empty or contain a NUL character";
-            return Err(ToolFailure(what.into()));
-        }
+        let input = self.checked(input)?;
         let seconds = input.seconds();
         let failed = |error: io::Error| ToolFailure(format!("the command failed: {error}"));
         if input.background {
@@ -202,6 +203,16 @@ impl Input {
 }
 
 impl Run {
+    /// The arguments of a call that can run.
+    fn checked(&self, input: &str) -> Result<Input, ToolFailure> {
+        let input: Input = arguments(&self.spec().input, input)?;
+        if input.command.trim().is_empty() || input.command.contains('\0') {
+            let what = "`command` must not be empty or contain a NUL character";
+            return Err(ToolFailure(what.into()));
+        }
+        Ok(input)
+    }
+
     /// A note about the sandbox, for a model that was restricted by it.
     fn refusal(&self, input: &Input) -> String {
         let reach = self.reach(input);

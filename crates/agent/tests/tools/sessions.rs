@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rethread_agent::tool::ToolContext;
 use rethread_core::context::{Model, Policy};
+use rethread_core::entry::{Origin, Restored};
 use rethread_core::sessions::Fork;
 use rethread_core::{Fixed, MemoryStore, Message, New, Owner, Role, Sessions};
 use serde_json::{Value, json};
@@ -157,6 +158,31 @@ fn a_call_of_a_parent_is_found_and_an_ambiguous_id_means_the_parent() {
         let answer = tool.run(&json!({"ref": reference}).to_string(), &tool_context);
         assert_eq!(answer.unwrap(), "found long ago");
     }
+}
+
+#[test]
+fn in_a_fork_an_ambiguous_id_means_what_was_compacted() {
+    let fixture = Fixture::new();
+    let sessions = &fixture.site.sessions;
+    let first = fixture.named("first");
+    fixture.say(first, Message::user("long ago"));
+    let restored: Restored = serde_json::from_value(json!({
+        "started": {"origin": "compact", "from": first, "keys": []},
+        "summary": "short", "prompt": "continue", "acknowledgment": "ready",
+    }))
+    .expect("an entry");
+    let compacted = sessions
+        .restore(Some(first), Origin::Compact, &New::default(), &[], restored)
+        .expect("compacted")
+        .id();
+    fixture.say(compacted, Message::user("since then"));
+    let fork = sessions.fork(compacted, &Fork::default()).expect("forked").id();
+    assert_eq!(fork.short(), first.short(), "they were started in the same minute");
+    let site = Site { session: fork, ..fixture.site.clone() };
+    let recall = fixture.tools.find("recall").expect("a tool");
+    let reference = format!("{}:0", first.short());
+    let answer = recall.run(&json!({"ref": reference}).to_string(), &site);
+    assert_eq!(answer.expect("recalled"), "long ago");
 }
 
 #[test]

@@ -68,6 +68,23 @@ fn an_edit_that_cannot_be_made_is_never_asked_about() {
 }
 
 #[test]
+fn a_command_that_cannot_run_is_never_asked_about() {
+    let calls = [
+        (json!({}), "`command` is missing"),
+        (json!({"command": 5}), "`command` must be a string, not 5"),
+        (json!({"command": " "}), "`command` must not be empty"),
+        (json!({"command": "a\0b"}), "`command` must not be empty or contain a NUL"),
+        (json!({"command": "ls", "network": true, "shell": "sh"}), "there is no argument `shell`"),
+    ];
+    let runs = calls.iter().map(|(input, _)| ("run", input.clone()));
+    let mut bench = Bench::new("openai", [Answer::calls(runs), Answer::text("ok")]);
+    assert_eq!(asked(&mut bench, []), []);
+    for ((_, expected), result) in calls.iter().zip(bench.results()) {
+        assert!(result.contains(expected), "{result}");
+    }
+}
+
+#[test]
 fn a_write_that_changes_nothing_is_never_asked_about() {
     let write = |content: &str| ("write_file", json!({"path": "a.txt", "content": content}));
     let script = [Answer::calls([write("same\n"), write("same")]), Answer::text("ok")];

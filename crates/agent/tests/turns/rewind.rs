@@ -1,7 +1,7 @@
 //! Earlier versions of files: what is saved before a change, and what can be restored.
 
 use rethread_agent::scripted::Answer;
-use rethread_agent::{FileChanged, Grant, PastFile};
+use rethread_agent::{ByOthers, FileChanged, Grant, PastFile};
 use rethread_core::{BlobId, Body, Place, Raw};
 use serde_json::{Value, json};
 
@@ -135,8 +135,8 @@ fn what_a_log_says_about_files_reaches_no_further_than_a_model_does() {
     assert_eq!(done.files, [], "none of them can be restored");
     assert_eq!(done.out_of_reach.len(), hostile.len() + 1, "{:?}", done.out_of_reach);
     for path in hostile {
-        let file =
-            PastFile { path: path.into(), then: Some(b"evil".to_vec()), left: None, now: None };
+        let then = Some(b"evil".to_vec());
+        let file = PastFile { path: path.into(), then, left: None, others: vec![], now: None };
         assert!(bench.runner.put_back(bench.session, &file).is_err(), "{path}");
     }
     assert_eq!(std::fs::read_to_string(&outside).expect("there"), "theirs");
@@ -192,4 +192,50 @@ fn what_a_subagent_changes_can_be_put_back_from_the_session_it_worked_for() {
     assert_eq!(done.files.len(), 1, "{done:?}");
     bench.runner.put_back(bench.session, &done.files[0]).expect("put back");
     assert_eq!(std::fs::read(bench.path("a.txt")).expect("there"), b"one two\n");
+}
+
+#[test]
+fn what_someone_else_changed_between_the_turns_of_an_agent_is_known() {
+    let edit = |old: &str, new: &str| {
+        Answer::calls([("edit_file", json!({"path": "a.txt", "old": old, "new": new}))])
+    };
+    let script =
+        [edit("one", "1"), Answer::text("First."), edit("two", "2"), Answer::text("Second.")];
+    let mut bench = Bench::new("openai", script);
+    bench.runner.responder.allow = vec![Grant::tool("edit_file")];
+    bench.file("a.txt", "one two\n");
+    run(bench.turn("go")).expect("answered");
+    bench.file("a.txt", "1 two\nmine\n");
+    run(bench.again("more")).expect("answered");
+    assert_eq!(std::fs::read(bench.path("a.txt")).expect("there"), b"1 2\nmine\n");
+
+    let turns = bench.runner.past_turns(bench.session).expect("read");
+    let since = |turn: usize| {
+        let done = bench.runner.done_since(bench.session, turns[turn].place).expect("read");
+        done.files.into_iter().next().expect("a file")
+    };
+    let bytes = |text: &str| Some(text.as_bytes().to_vec());
+    let file = since(0);
+    let mine = ByOthers { from: bytes("1 two\n"), to: bytes("1 two\nmine\n") };
+    assert_eq!((&file.others, file.changed_meanwhile()), (&vec![mine], true));
+    // Before the second turn it was there already: restoring keeps it.
+    assert_eq!((since(1).then, since(1).others), (bytes("1 two\nmine\n"), vec![]));
+    assert!(!since(1).changed_meanwhile());
+
+    // A restore is not a change by the agent: what it brings back is still someone else's.
+    bench.runner.put_back(bench.session, &since(1)).expect("put back");
+    let file = since(0);
+    assert_eq!((&file.left, file.changed_meanwhile()), (&bytes("1 2\nmine\n"), true));
+    let turn = rethread_core::sessions::Fork {
+        at: Some(turns[1].place.seq - 1),
+        name: None,
+        take_keys: false,
+    };
+    let fork = bench.handle.sessions().fork(bench.session, &turn).expect("forked").id();
+    bench.runner.put_back(fork, &file).expect("put back");
+    bench.file("a.txt", "1 two\nmine\n");
+    let place = bench.runner.past_turns(fork).expect("read")[0].place;
+    let done = bench.runner.done_since(fork, place).expect("read");
+    assert_eq!(done.files[0].left, bytes("1 two\n"));
+    assert!(done.files[0].changed_meanwhile());
 }

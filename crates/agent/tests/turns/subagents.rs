@@ -53,10 +53,8 @@ fn a_subagent_works_in_a_session_of_its_own_and_its_answer_and_cost_are_the_pare
     assert_eq!((answer.text.as_str(), answer.rounds), ("It is in a.txt.", 2));
     assert_eq!(answer.usage, Usage { input: 1_111, output: 4, ..Usage::default() });
     let child = children(&bench).pop().expect("a child");
-    let expected = format!(
-        "In a.txt, line 2.\n\n[`explore` worked in session {}: 2 rounds]",
-        child.id().short()
-    );
+    let expected =
+        format!("In a.txt, line 2.\n\n[`explore` worked in session {}: 2 rounds]", child.id());
     assert_eq!(bench.results(), [expected]);
     assert_eq!(child.header.kind, SessionKind::Subagent);
     assert_eq!(child.header.parent.map(|parent| parent.id), Some(bench.session));
@@ -224,6 +222,12 @@ fn subagents_that_only_look_work_at_the_same_time() {
     });
     assert_eq!(answer.expect("answered").text, "done");
     assert_eq!(children(&bench).len(), 2);
+    // Each result names its own session, although they were started at the same time.
+    for (result, child) in bench.results().iter().zip(children(&bench)) {
+        let (_, place) = result.rsplit_once("worked in session ").expect("its session");
+        let named = place.split(':').next().expect("an id");
+        assert_eq!(bench.handle.sessions().select(named).expect("one session"), child.id());
+    }
 }
 
 #[test]
@@ -241,6 +245,6 @@ fn stopping_a_turn_stops_its_subagent_and_keeps_what_both_did() {
         answer
     });
     assert_eq!(answer.expect("ended").end, End::Stopped);
-    assert!(bench.results()[0].contains("[stopped]"), "{:?}", bench.results());
+    assert!(bench.results()[0].ends_with("]\n[stopped]"), "{:?}", bench.results());
     assert_eq!(children(&bench).len(), 1);
 }

@@ -12,8 +12,9 @@ use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::attach::in_home;
 use super::output::{Look, print};
+use super::replay::{self, RecordedChanges};
 use super::turn_view::CallRecord;
-use super::{Chat, ChatCommand, clipboard, context_window, cost, help, replay};
+use super::{Chat, ChatCommand, clipboard, context_window, cost, help};
 use crate::args::List;
 use crate::commands::{change, context, list, next_call, search, show, stats};
 use crate::errors::Error;
@@ -129,15 +130,19 @@ impl Chat {
             let before = plural(range.start, "entry");
             self.voice.notice(format_args!("({before} before the last clear: `/history all`)\n"));
         }
+        let (sessions, id) = (self.handle.sessions(), session.id());
+        let show = |turn: &Turn<Entry>| {
+            let changes = RecordedChanges::read(sessions, id, turn.entries());
+            print(&replay::turn(turn, &changes, agent, &style))
+        };
         let mut turn = Turn::default();
-        let entries = self.handle.sessions().entries(session.id(), range).skip_damaged();
-        for entry in entries {
+        for entry in sessions.entries(id, range).skip_damaged() {
             if let Err(next) = turn.push(entry?) {
-                print(&replay::turn(&std::mem::take(&mut turn), agent, &style))?;
+                show(&std::mem::take(&mut turn))?;
                 turn.push(next).expect("an empty turn takes every entry");
             }
         }
-        print(&replay::turn(&turn, agent, &style))
+        show(&turn)
     }
 
     /// The last turn of this session.

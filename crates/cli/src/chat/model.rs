@@ -19,7 +19,7 @@ impl Chat {
             let price = self.cli.config.models.price(&id).map_or_else(String::new, |price| {
                 format!(" · ${} in, ${} out", price.input, price.output)
             });
-            line(format_args!("{mark} {:<36} {:>5}{price}", clean(&id), short_count(window)))?;
+            line(format_args!("{mark} {:<36} {:>6}{price}", clean(&id), short_count(window)))?;
         }
         self.voice.notice(
             "`/model PROVIDER/NAME` changes the model from now on; names that are not listed work, too. \

@@ -199,7 +199,7 @@ fn event_json(event: &Event) -> Option<serde_json::Value> {
         Event::Progress { call, text } => {
             json!({ "event": "progress", "id": call, "text": text })
         }
-        Event::Result { call, success, text } => {
+        Event::Result { call, success, text, .. } => {
             json!({ "event": "result", "id": call.id, "tool": call.name, "success": success, "text": text })
         }
         Event::Usage(usage) => json!({ "event": "usage", "usage": usage }),

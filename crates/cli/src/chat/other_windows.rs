@@ -7,7 +7,8 @@
 use rethread_core::turn::{TurnPart, turns};
 use rethread_core::{SessionId, StoreError, sessions};
 
-use super::{Chat, replay};
+use super::Chat;
+use super::replay::{self, RecordedChanges};
 use crate::errors::Error;
 use crate::out::plural;
 
@@ -59,6 +60,7 @@ impl Chat {
         }
         let entries = self.handle.sessions().entries(id, begin..end).skip_damaged();
         let entries = entries.collect::<sessions::Result<Vec<_>>>()?;
+        let changes = RecordedChanges::read(self.handle.sessions(), id, &entries);
         let mut added = turns(entries);
         added.retain(|turn| turn.parts().any(is_said));
         if added.is_empty() {
@@ -78,7 +80,7 @@ impl Chat {
         }
         let agent = self.runner.responder.agent.name.clone();
         for turn in &added[added.len().saturating_sub(TURNS_SHOWN)..] {
-            let lines = replay::turn(turn, &agent, &style);
+            let lines = replay::turn(turn, &changes, &agent, &style);
             self.voice.rendered(&lines.lines().map(str::to_owned).collect::<Vec<_>>());
         }
         Ok(())

@@ -8,6 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use rethread_agent::Event;
+use rethread_agent::tool::FileChange;
 use rethread_core::message::Call;
 use rethread_render::Stream;
 use rethread_render::terminal::{Background, Style};
@@ -253,7 +254,9 @@ impl Voice {
                 self.notice(format_args!("\x1b[33m({})\x1b[0m", left_out(*turns)));
             }
             Event::Call(call) => self.called(call),
-            Event::Result { call, success, text } => self.result(call, *success, text),
+            Event::Result { call, success, text, change } => {
+                self.result(call, *success, text, change.as_deref());
+            }
             _ => {}
         }
         Ok(())
@@ -270,7 +273,7 @@ impl Voice {
         }
     }
 
-    fn result(&mut self, call: &Call, success: bool, text: &str) {
+    fn result(&mut self, call: &Call, success: bool, text: &str, change: Option<&FileChange>) {
         if self.look == Look::Raw {
             if !success {
                 self.notice(format_args!("\x1b[2m  ✗ {}\x1b[0m", fit(text, 100)));
@@ -279,7 +282,7 @@ impl Voice {
         }
         let at = self.running.iter().position(|(id, _)| *id == call.id);
         let took = at.map_or(Duration::ZERO, |at| self.running.remove(at).1.elapsed());
-        self.notice(format_args!("  {}", tool_line::line(call, success, text, took)));
+        self.notice(format_args!("  {}", tool_line::line(call, success, text, change, took)));
     }
 }
 
@@ -301,6 +304,11 @@ mod tests {
         assert_eq!(
             wrapped("  /new [NAME]  start a new session", 30),
             "  /new [NAME]  start a new\n               session\n"
+        );
+        let marked = "* build        changes files and runs";
+        assert_eq!(
+            wrapped(marked, 30),
+            format!("* build        changes files\n{:15}and runs\n", "")
         );
         assert_eq!(wrapped("a\n\nb", 8), "a\n\nb\n");
     }

@@ -5,7 +5,7 @@
 //! chat.
 
 use rethread_agent::tool::{Confinement, FileChange};
-use rethread_agent::{PermissionAnswer, PermissionRequest};
+use rethread_agent::{Grant, PermissionAnswer, PermissionRequest};
 use rethread_core::message::Call;
 use rethread_render::Diff;
 use rethread_render::terminal::{Style, render_diff, wrap_line};
@@ -121,6 +121,10 @@ impl PermissionPrompt {
 
     fn choices(&self) -> String {
         let always = match &self.request.always {
+            // It is above, in full.
+            Some(Grant::Exactly(_)) => {
+                " · a always, in this session: exactly this command".to_owned()
+            }
             Some(grant) => {
                 format!(" · a always, in this session: {}", one_line(&grant.to_string()))
             }
@@ -160,9 +164,7 @@ impl PermissionPrompt {
             }
             ("a" | "always", None) => PromptAnswer::Again(match &self.request.why {
                 Some(_) => "You are asked about this every time.".into(),
-                None => "The first words of this command do not say what it does, so `always` is \
-                         not offered: answer y or n."
-                    .into(),
+                None => "`always` is not offered here: answer y or n.".into(),
             }),
             ("e", _) => {
                 self.instead = true;

@@ -12,6 +12,8 @@ use crate::out::{one_line, pad};
 
 const HINT: &str = "`/permissions` shows the current settings, and how to change them";
 
+const READ_ONLY_HINT: &str = "`/permissions ask` lets the agent ask again; then allow it";
+
 /// What is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
@@ -134,11 +136,23 @@ fn understood(text: &str, holding: &Permissions) -> Result<Change, Error> {
     let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let rest = rest.trim();
     Ok(match (verb, rest) {
-        ("allow", _) if !rest.is_empty() => Change::Allow(grant(rest)?),
+        ("allow", _) if !rest.is_empty() => {
+            let grant = grant(rest)?;
+            // To forbid everything is not taken back in passing.
+            if holding.read_only {
+                let what = "this session is read-only, so nothing can be allowed".to_owned();
+                return Err(Error::Word { what, hint: READ_ONLY_HINT });
+            }
+            Change::Allow(grant)
+        }
         ("revoke", _) if !rest.is_empty() => {
             let held = match rest.parse::<usize>() {
                 Ok(number) => number.checked_sub(1).and_then(|at| holding.allow.get(at)).cloned(),
-                Err(_) => Some(grant(rest)?).filter(|grant| holding.allow.contains(grant)),
+                // As it is listed, or as it was typed.
+                Err(_) => match holding.allow.iter().find(|held| held.to_string() == rest) {
+                    Some(held) => Some(held.clone()),
+                    None => Some(grant(rest)?).filter(|grant| holding.allow.contains(grant)),
+                },
             };
             Change::Revoke(
                 held.ok_or_else(|| wrong(format!("`{}` is not on the list", one_line(rest))))?,
@@ -156,10 +170,7 @@ fn understood(text: &str, holding: &Permissions) -> Result<Change, Error> {
 
 fn apply(change: &Change, permissions: &mut SessionPermissions, usual: &[Grant]) {
     match change {
-        Change::Allow(grant) => {
-            permissions.allow(grant.clone());
-            permissions.read_only = Some(false);
-        }
+        Change::Allow(grant) => permissions.allow(grant.clone()),
         Change::Revoke(grant) => permissions.revoke(grant.clone()),
         Change::Ask => {
             let revoked = usual.to_vec();
@@ -190,11 +201,24 @@ mod tests {
         };
         assert_eq!(after("allow write_file"), ("run write_file".into(), false));
         assert_eq!(after("revoke 1"), ("write_file".into(), false));
-        assert_eq!(after("read-only"), ("write_file".into(), true));
         assert_eq!(after("allow run:ls"), ("write_file run:ls".into(), false));
         assert_eq!(after("revoke run:ls"), ("write_file".into(), false));
+        assert_eq!(after("read-only"), ("write_file".into(), true));
         assert_eq!(after("ask"), (String::new(), false));
         assert_eq!(after("reset"), ("run".into(), false));
+    }
+
+    #[test]
+    fn nothing_is_allowed_in_passing_while_everything_is_forbidden() {
+        for changed in [
+            SessionPermissions::default(),
+            SessionPermissions { read_only: Some(true), ..SessionPermissions::default() },
+        ] {
+            let holding = changed.over(&[], true, true);
+            let error = understood("allow run:ls", &holding).expect_err("refused").to_string();
+            assert_eq!(error, "this session is read-only, so nothing can be allowed");
+            assert_eq!(understood("ask", &holding).expect("it is said"), Change::Ask);
+        }
     }
 
     #[test]

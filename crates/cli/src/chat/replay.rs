@@ -4,13 +4,16 @@
 //! They use the same code as a turn that is watched, from events to lines, so that both look alike.
 //! Nothing here writes to a terminal.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
-use rethread_agent::Event;
+use rethread_agent::tool::FileChange;
+use rethread_agent::{Event, FileChanged};
 use rethread_core::message::{BlockKind, Call, Message};
 use rethread_core::sessions::LOST;
 use rethread_core::turn::{Turn, TurnPart};
-use rethread_core::{Body, Entry};
+use rethread_core::{BlobId, Body, Entry, SessionId, Sessions};
 use rethread_render::terminal::Style;
 
 use super::paint::Paint;
@@ -20,13 +23,54 @@ use crate::out::{indented, plural, wrapped};
 /// What is said of a call whose result is not in the log.
 const NO_RESULT: &str = "no result: it was interrupted, or is still running";
 
+/// Bytes of changed files that are read to count their lines; of what is beyond, the arguments of
+/// the calls are counted. A turn that edits thousands of lines a hundred times stays below.
+const CHANGES_BYTES_MAX: usize = 16 * 1_024 * 1_024;
+
+/// The changes to files that a log has recorded, by the position of their entries.
+#[derive(Default)]
+pub(crate) struct RecordedChanges(HashMap<u64, Arc<FileChange>>);
+
+impl RecordedChanges {
+    /// Reads what these entries refer to. What is lost is left out.
+    pub(crate) fn read<'a>(
+        sessions: &Sessions,
+        id: SessionId,
+        entries: impl IntoIterator<Item = &'a Entry>,
+    ) -> RecordedChanges {
+        let mut room = CHANGES_BYTES_MAX;
+        let blob = |blob: BlobId| sessions.blob(id, blob).ok();
+        let change = |entry: &Entry| {
+            let FileChanged { path, before, after, .. } =
+                FileChanged::of(&entry.body).filter(|_| room > 0)?;
+            let (before, after) = (blob(before?)?, String::from_utf8(blob(after?)?).ok()?);
+            room = room.saturating_sub(before.len() + after.len());
+            let change = FileChange { path: path.into(), before: Some(before), after };
+            Some((entry.seq, Arc::new(change)))
+        };
+        RecordedChanges(entries.into_iter().filter_map(change).collect())
+    }
+}
+
 /// A turn, rendered. `agent` is the name of the agent.
-pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
+pub(crate) fn turn(
+    turn: &Turn<Entry>,
+    changes: &RecordedChanges,
+    agent: &str,
+    style: &Style,
+) -> String {
     let (now, paint) = (Instant::now(), Paint::of(style));
     let mut view = TurnView::new(agent, "", style.clone(), now);
     let (mut calls, mut open): (Vec<&Call>, Vec<&Call>) = (Vec::new(), Vec::new());
+    // By the call that is about to make them.
+    let mut changed: HashMap<String, Arc<FileChange>> = HashMap::new();
     let mut lines = String::new();
     for entry in turn.entries() {
+        if let Some(change) = changes.0.get(&entry.seq)
+            && let Some(call) = FileChanged::of(&entry.body).and_then(|changed| changed.call)
+        {
+            changed.insert(call, Arc::clone(change));
+        }
         match TurnPart::of(&entry.body) {
             TurnPart::Question(message) => lines += &question(message, paint, style.width),
             TurnPart::Reply(message) => {
@@ -51,7 +95,9 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                         continue;
                     };
                     let (call, text) = ((*call).clone(), result.text());
-                    let event = Event::Result { call, success: !result.is_error, text };
+                    let success = !result.is_error;
+                    let change = changed.remove(&call.id).filter(|_| success);
+                    let event = Event::Result { call, success, text, change };
                     lines += &view.event(&event, now);
                     open.retain(|call| call.id != result.tool_use_id);
                 }
@@ -71,7 +117,7 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
     }
     for call in open {
         let (call, text) = (call.clone(), NO_RESULT.to_owned());
-        lines += &view.event(&Event::Result { call, success: false, text }, now);
+        lines += &view.event(&Event::Result { call, success: false, text, change: None }, now);
     }
     lines + &view.finish(now)
 }
@@ -105,9 +151,8 @@ fn between_turns(body: &Body) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use rethread_core::turn::turns;
-    use rethread_core::{Fixed, MemoryStore, New, Owner, Sessions};
+    use rethread_core::{Fixed, MemoryStore, New, Owner};
     use serde_json::json;
-    use std::sync::Arc;
 
     use super::*;
 
@@ -122,7 +167,8 @@ mod tests {
             sessions.append(id, vec![message.into()]).expect("stored");
         }
         let turns = turns(sessions.read(id, 0..9).expect("read"));
-        turns.iter().map(|it| turn(it, "build", &Style::plain(60))).collect()
+        let changes = RecordedChanges::default();
+        turns.iter().map(|it| turn(it, &changes, "build", &Style::plain(60))).collect()
     }
 
     #[test]

@@ -168,15 +168,17 @@ impl Chat {
         }
     }
 
-    /// Shows what someone else did to a file after the agent.
+    /// Shows what someone else did to a file after the agent, or between its changes.
     fn show_meanwhile(&self, file: &PastFile) {
         let style = self.voice.style();
-        let diff = diff(&file.left, &file.now);
         self.voice.notice(format_args!(
             "\x1b[33m{} was changed by someone else after the agent wrote it:\x1b[0m",
             one_line(&file.path)
         ));
-        let whole = render_diff(&diff, &style);
+        let between = file.others.iter().map(|others| (&others.from, &others.to));
+        let after = [(&file.left, &file.now)].into_iter().filter(|(left, now)| left != now);
+        let whole: String =
+            between.chain(after).map(|(old, new)| render_diff(&diff(old, new), &style)).collect();
         let shown: String =
             whole.lines().take(DIFF_LINES).map(|line| format!("{line}\n")).collect();
         match self.voice.look {

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use rethread_agent::tool::FileChange;
 use rethread_agent::{DECLINED, NOT_RUN};
 use rethread_core::message::Call;
 use rethread_render::Diff;
@@ -95,11 +96,18 @@ fn readable_glob(pattern: &str) -> String {
     short(&shown)
 }
 
-/// The result of a call: `3 matches`, `exit 0`, `12 s`.
-pub(super) fn outcome(call: &Call, success: bool, text: &str, took: Duration) -> Vec<String> {
+/// The result of a call: `3 matches`, `exit 0`, `12 s`. `change` is what it did to a file, if that
+/// was recorded.
+pub(super) fn outcome(
+    call: &Call,
+    success: bool,
+    text: &str,
+    change: Option<&FileChange>,
+    took: Duration,
+) -> Vec<String> {
     let mut parts = Vec::new();
     match success {
-        true => parts.extend(found(call, text)),
+        true => parts.extend(change.and_then(counts).or_else(|| found(call, text))),
         false => parts.push(format!("✗ {}", crate::out::fit(&reason(text), REASON_COLUMNS))),
     }
     if took.as_secs() >= 1 {
@@ -109,9 +117,15 @@ pub(super) fn outcome(call: &Call, success: bool, text: &str, took: Duration) ->
 }
 
 /// The whole line: the call, and its result.
-pub(super) fn line(call: &Call, success: bool, text: &str, took: Duration) -> String {
+pub(super) fn line(
+    call: &Call,
+    success: bool,
+    text: &str,
+    change: Option<&FileChange>,
+    took: Duration,
+) -> String {
     let mut parts = vec![what(call)];
-    parts.extend(outcome(call, success, text, took));
+    parts.extend(outcome(call, success, text, change, took));
     parts.join(" · ")
 }
 
@@ -209,6 +223,19 @@ pub(super) fn edits(call: &Call) -> Vec<(String, String)> {
     }
 }
 
+/// How many lines a change to an existing file adds and removes: the numbers of the diff that was
+/// shown with the question.
+fn counts(change: &FileChange) -> Option<String> {
+    let diff = Diff::new(change.before.as_deref()?, change.after.as_bytes());
+    // The lines of a very large file are not counted.
+    let counted = diff.added() + diff.removed() > 0;
+    counted.then(|| added_and_removed(diff.added(), diff.removed()))
+}
+
+fn added_and_removed(added: usize, removed: usize) -> String {
+    format!("+{} −{}", count(added as u64), count(removed as u64))
+}
+
 /// How many lines an edit adds and removes, according to the call.
 fn changed(call: &Call) -> Option<String> {
     let input = input(call);
@@ -225,7 +252,7 @@ fn changed(call: &Call) -> Option<String> {
         let diff = Diff::of_excerpts(old.as_bytes(), new.as_bytes());
         (added, removed) = (added + diff.added(), removed + diff.removed());
     }
-    Some(format!("+{} −{}", count(added as u64), count(removed as u64)))
+    Some(added_and_removed(added, removed))
 }
 
 /// The line of a failure with the reason. A command's output comes before it.
@@ -312,7 +339,7 @@ mod tests {
     }
 
     fn shown(name: &str, input: Value, text: &str, seconds: u64) -> String {
-        line(&call(name, input), true, text, Duration::from_secs(seconds))
+        line(&call(name, input), true, text, None, Duration::from_secs(seconds))
     }
 
     #[test]
@@ -400,17 +427,41 @@ mod tests {
     }
 
     #[test]
+    fn a_recorded_change_is_counted_instead_of_the_arguments() {
+        let edit = call("edit_file", json!({"path": "a", "old": "x", "new": "y", "all": true}));
+        let text = "replaced 4 times in `a`";
+        let change = |before: Option<&str>, after: &str| FileChange {
+            path: "a".into(),
+            before: before.map(|text| text.as_bytes().to_vec()),
+            after: after.to_owned(),
+        };
+        let shown = |call: &Call, change: Option<&FileChange>| {
+            outcome(call, true, text, change, Duration::ZERO).concat()
+        };
+        let four = change(Some("x\nx\nx\nx\n"), "y\ny\ny\ny\n");
+        assert_eq!(shown(&edit, Some(&four)), "+4 −4");
+        assert_eq!(shown(&edit, Some(&change(Some("x x\nx x\n"), "y y\ny y\n"))), "+2 −2");
+        assert_eq!(shown(&edit, None), "+1 −1", "of an old log, only the arguments are known");
+        let write = call("write_file", json!({"path": "a", "content": "one\ntwo\n"}));
+        assert_eq!(shown(&write, Some(&change(Some("one\n"), "one\ntwo\n"))), "+1 −0");
+        assert_eq!(shown(&write, Some(&change(None, "one\ntwo\n"))), "2 lines");
+    }
+
+    #[test]
     fn a_failure_says_why() {
         let run = call("run", json!({"command": "sleep 9"}));
         let text = "a\nb\n[killed, because 60 s had passed]";
         assert_eq!(
-            line(&run, false, text, Duration::from_secs(61)),
+            line(&run, false, text, None, Duration::from_secs(61)),
             "run sleep 9 · ✗ killed, because 60 s had passed · 1 min 1 s"
         );
+        let task = call("task", json!({"agent": "explore", "prompt": "look"}));
+        let text = "so far\n\n[`explore` worked in session 1: 2 rounds]\n[stopped]";
+        assert_eq!(outcome(&task, false, text, None, Duration::ZERO), ["✗ stopped"]);
         let read = call("read_file", json!({"path": "x"}));
-        let line = line(&read, false, "`x` is not there", Duration::ZERO);
+        let line = line(&read, false, "`x` is not there", None, Duration::ZERO);
         assert_eq!(line, "read x · ✗ `x` is not there");
-        let declined = |said: &str| outcome(&read, false, said, Duration::ZERO).concat();
+        let declined = |said: &str| outcome(&read, false, said, None, Duration::ZERO).concat();
         assert_eq!(declined(DECLINED), "✗ you declined");
         assert_eq!(declined(&format!("{DECLINED}: use b")), "✗ you declined: use b");
     }

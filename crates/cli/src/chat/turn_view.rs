@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rethread_agent::Event;
-use rethread_agent::tool::CHANGING;
+use rethread_agent::tool::{CHANGING, FileChange};
 use rethread_core::message::Call;
 use rethread_render::Stream;
 use rethread_render::terminal::{Style, fit_line, line_width, wrap_line};
@@ -224,7 +224,9 @@ impl TurnView {
                 }
                 String::new()
             }
-            Event::Result { call, success, text } => self.result(call, *success, text, now),
+            Event::Result { call, success, text, change } => {
+                self.result(call, *success, text, change.as_deref(), now)
+            }
             // Questions are asked by `ask`.
             Event::Permission(_) | Event::Usage(_) => String::new(),
             Event::Subagent { event, .. } => self.subagent(event),
@@ -334,7 +336,14 @@ impl TurnView {
     }
 
     /// A tool is done.
-    fn result(&mut self, call: &Call, success: bool, text: &str, now: Instant) -> String {
+    fn result(
+        &mut self,
+        call: &Call,
+        success: bool,
+        text: &str,
+        change: Option<&FileChange>,
+        now: Instant,
+    ) -> String {
         let at = self.running.iter().position(|running| running.call.id == call.id);
         let running = at.map(|at| self.running.remove(at));
         let since = running.as_ref().map_or(now, |running| running.since);
@@ -355,7 +364,7 @@ impl TurnView {
         }
         let mut done = self.close_counted();
         self.shown += 1;
-        let line = tool_line::line(call, success, text, took);
+        let line = tool_line::line(call, success, text, change, took);
         let line = match success {
             true => self.paint.dim(&line),
             false => self.paint.bad(&line),
@@ -380,10 +389,11 @@ impl TurnView {
                 *self.counted.entry(tool_line::verb(call)).or_default() += 1;
                 String::new()
             }
-            Event::Result { call, success, text } => {
+            Event::Result { call, success, text, change } => {
                 let done = self.close_counted();
                 self.shown += 1;
-                let line = tool_line::line(call, *success, text, Duration::ZERO);
+                let change = change.as_deref();
+                let line = tool_line::line(call, *success, text, change, Duration::ZERO);
                 let lines = self.wrapped(INDENT.1, &self.paint.dim(&line), INDENT.1.len() + 2);
                 done + &self.written(Last::Tools, &lines)
             }
@@ -538,7 +548,7 @@ mod tests {
 
     fn result(call: &Call) -> Event {
         let text = "[exit code 0]".into();
-        Event::Result { call: call.clone(), success: true, text }
+        Event::Result { call: call.clone(), success: true, text, change: None }
     }
 
     #[test]

@@ -59,9 +59,13 @@ pub(crate) fn run(args: Args) -> Done {
     let Some(command) = command else {
         return crate::chat::run(Cli::new(global, Missing::Make)?, talk);
     };
-    if let Some(flag) = talk.typed() {
-        return Err(Error::ChatFlag { flag });
-    }
+    let typed = talk.all_typed().next();
+    let talk = match (&command, typed) {
+        (Command::Open(args), _) => args.chat_flags(&talk),
+        (_, Some(flag)) => Err(flag),
+        (_, None) => Ok(talk),
+    };
+    let talk = talk.map_err(|flag| Error::ChatFlag { flag })?;
     let missing = Missing::of(&command);
     match command {
         Command::Serve(args) => serve::run(&Cli::new(global, missing)?, &args),
@@ -83,7 +87,7 @@ pub(crate) fn run(args: Args) -> Done {
         Command::Context(args) => context::run(&Cli::new(global, missing)?, &args),
         Command::Stats(args) => stats::run(&Cli::new(global, missing)?, &args),
         Command::Append(args) => append::run(&Cli::new(global, missing)?, &args),
-        Command::Open(args) => open::run(Cli::new(global, missing)?, args),
+        Command::Open(args) => open::run(Cli::new(global, missing)?, &args, talk),
         Command::Clear(args) => change::clear(&Cli::new(global, missing)?, &args),
         Command::Fork(args) => change::fork(&Cli::new(global, missing)?, &args),
         Command::Undo(args) => change::undo(&Cli::new(global, missing)?, &args),

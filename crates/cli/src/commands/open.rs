@@ -16,14 +16,13 @@ use crate::args::{ChatFlags, List, Open};
 use crate::last_turns::{self, LastTurns, Shape};
 use crate::out::{clean, columns, line, plural};
 
-pub(crate) fn run(cli: Cli, args: Open) -> Done {
+pub(crate) fn run(cli: Cli, args: &Open, talk: ChatFlags) -> Done {
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if is_terminal && !cli.global.json && args.key.is_none() {
-        let talk = ChatFlags { open: Some(args.sel), ..ChatFlags::default() };
         return crate::chat::run(cli, talk);
     }
     match &args.sel {
-        Some(sel) => bind(&cli, sel, &args),
+        Some(sel) => bind(&cli, sel, args),
         None => list::run(&cli, &List::default()),
     }
 }

@@ -79,6 +79,22 @@ fn an_edit_is_shown_as_a_diff_and_made_when_the_answer_is_yes() {
 }
 
 #[test]
+fn the_line_of_an_edit_has_the_numbers_of_the_diff_that_was_approved_also_later() {
+    let home = Home::new();
+    std::fs::write(home.path().join("a.txt"), "x 1\nx 2\nx 3\nx 4\n").expect("written");
+    let all = json!({"path": "a.txt", "old": "x", "new": "y", "all": true});
+    let server = Server::start([Answer::calls([("edit_file", all)]), Answer::text("Done.")]);
+    let mut window = open(&home, &server, (80, 40), &[]);
+    window.say("rename");
+    asks(&window, &["Allow edit_file a.txt\n+4 -4\n"]);
+    window.say("y");
+    let shown = finished(&window, "Done.");
+    assert!(shown.contains("  edit a.txt · +4 −4\n"), "{shown}");
+    window.say("/history");
+    window.until("the same line", |shown| shown.matches("  edit a.txt · +4 −4\n").count() == 2);
+}
+
+#[test]
 fn a_diff_has_colours_where_the_terminal_has() {
     let home = home();
     let server = Server::start([Answer::calls([edit("five", "FIVE")]), Answer::text("Done.")]);
@@ -175,10 +191,9 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     window.say("go");
     asks(&window, &["command: touch one"]);
     window.say("a");
-    let shown = asks(&window, &["command: touch three; touch four"]);
+    let exactly = "a always, in this session: exactly this command · e";
+    let shown = asks(&window, &["command: touch three; touch four", exactly]);
     assert!(!shown.contains("command: touch two"), "{shown}");
-    window.say("a");
-    asks(&window, &["first words of this command"]);
     window.say("n");
     finished(&window, "Three are there.");
     let there = ["one", "two", "three", "four"].map(|name| home.path().join(name).exists());
@@ -195,6 +210,29 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     window.say("n");
     finished(&window, "Nothing more.");
     assert!(!home.path().join("five").exists());
+}
+
+#[test]
+fn always_holds_for_one_command_where_its_first_words_do_not_say_what_it_does() {
+    let home = home();
+    let server = Server::start([
+        Answer::calls([run("sed -n 1p a.txt")]),
+        Answer::calls([run("sed -n 1p a.txt"), run("sed '1e touch pwned' a.txt")]),
+        Answer::text("Once more."),
+    ]);
+    let mut window = open(&home, &server, (80, 60), &[]);
+    window.say("go");
+    asks(&window, &["command: sed -n 1p a.txt", "exactly this command"]);
+    window.say("a");
+    let shown = asks(&window, &["command: sed '1e touch pwned' a.txt"]);
+    assert_eq!(shown.matches("command: sed -n 1p").count(), 1, "{shown}");
+    assert!(!home.path().join("pwned").exists());
+    window.say("n");
+    finished(&window, "Once more.");
+    window.say("/permissions");
+    window.shows(&["These run without asking:\n  1  run=sed -n 1p a.txt ", "in this session\n"]);
+    window.say("/permissions revoke run=sed -n 1p a.txt");
+    window.shows(&["You will be asked about run=sed -n 1p a.txt again."]);
 }
 
 #[test]
@@ -227,6 +265,30 @@ fn always_holds_for_a_tool_until_it_is_revoked() {
     window.say("and now?");
     finished(&window, "Nothing offered.");
     assert!(!offered(&server).contains(&"edit_file".to_owned()), "{:?}", offered(&server));
+}
+
+#[test]
+fn read_only_stays_until_someone_says_otherwise() {
+    let home = home();
+    let server = Server::start([Answer::text("Hello."), Answer::text("Again.")]);
+    let mut window = open(&home, &server, (80, 40), &["--read-only"]);
+    window.say("/allow run:ls");
+    window.shows(&["this session is read-only", "`/permissions ask` lets the agent ask again"]);
+    at_prompt(&window);
+    window.say("/permissions");
+    window.shows(&["Read-only: no tool that changes anything is offered."]);
+    at_prompt(&window);
+    window.say("hi");
+    finished(&window, "Hello.");
+    assert!(!offered(&server).contains(&"run".to_owned()), "{:?}", offered(&server));
+    window.say("/permissions ask");
+    window.shows(&["You will be asked before anything is changed."]);
+    window.say("/allow run:ls");
+    window.shows(&["run:ls runs without asking, in this session."]);
+    at_prompt(&window);
+    window.say("and now?");
+    finished(&window, "Again.");
+    assert!(offered(&server).contains(&"run".to_owned()), "{:?}", offered(&server));
 }
 
 #[test]
@@ -425,4 +487,31 @@ fn what_is_allowed_is_kept_when_the_conversation_is_compacted_and_not_in_a_new_s
     window.say("n");
     finished(&window, "None.");
     assert!(!home.path().join("three").exists());
+}
+
+#[test]
+fn a_session_that_is_opened_takes_the_flags_of_the_chat_before_and_after_the_command() {
+    for flags in [
+        &["--allow", "run:touch", "open", "work"][..],
+        &["open", "work", "--allow", "run:touch"],
+        &["--plain", "--allow", "write_file", "open", "work", "--allow", "run:touch"],
+    ] {
+        let home = home();
+        let server = Server::start([
+            Answer::text("Hello."),
+            Answer::calls([run("touch made")]),
+            Answer::text("Done."),
+        ]);
+        let mut window = open(&home, &server, (80, 40), &["--name", "work"]);
+        window.say("hi");
+        finished(&window, "Hello.");
+        drop(window);
+        let mut window = Window::open(&home, (80, 40), flags, &server.vars());
+        window.until("the prompt", |shown| shown.ends_with("You:"));
+        window.say("go");
+        window.shows(&["Done."]);
+        assert!(home.path().join("made").exists(), "{flags:?}");
+    }
+    let refused = home().run(&["--name", "x", "open", "work"]);
+    assert!(refused.err.contains("--name is an option of the chat"), "{}", refused.err);
 }

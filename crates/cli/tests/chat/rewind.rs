@@ -147,6 +147,53 @@ fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
 }
 
 #[test]
+fn what_someone_else_changed_between_two_turns_is_shown_and_can_be_kept() {
+    let home = Home::new();
+    let script = [
+        Answer::calls([write("a.txt", "one\ntwo\n"), write("b.txt", "new\n")]),
+        Answer::text("First."),
+        Answer::calls([edit("a.txt", "two", "2")]),
+        Answer::text("Second."),
+    ];
+    let server = Server::start(script);
+    let args = ["--allow", "write_file,edit_file", "--name", "work"];
+    let mut window = open(&home, &server, (80, 60), &args);
+    window.say("write a");
+    finished(&window, "First.");
+    std::fs::write(home.path().join("a.txt"), "one\ntwo\nmine\n").expect("written");
+    window.say("more");
+    finished(&window, "Second.");
+    window.say("/rewind 1");
+    let shown = window.until("the question", |shown| shown.ends_with("? (y/o/n/c)"));
+    let meanwhile = "a.txt was changed by someone else after the agent wrote it:\n+1 -0\n\
+                     1   one\n2   two\n3 + mine\ny restore all of them";
+    assert!(shown.contains(meanwhile), "{shown}");
+    window.say("o");
+    window.until("the prompt", |shown| shown.ends_with("\nYou: write a"));
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("one\n2\nmine\n"));
+    assert_eq!(text(&home, "b.txt"), None);
+}
+
+#[test]
+fn what_an_undo_brought_back_is_still_shown_as_someone_elses() {
+    let home = Home::new();
+    let (_server, mut window) = worked(&home, vec![]);
+    std::fs::write(home.path().join("a.txt"), "1\n2\nmine\n").expect("written");
+    window.say("/rewind 2");
+    window.until("the question", |shown| shown.ends_with("? (y/o/n/c)"));
+    window.say("y");
+    window.until("the prompt", |shown| shown.ends_with("\nYou: more"));
+    window.press("\x15/undo\r");
+    window.shows(&["  restored a.txt\n  restored b.txt\n", "Undid the fork: back in work."]);
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("1\n2\nmine\n"));
+    at_prompt(&window);
+    window.say("/rewind 2");
+    let question =
+        |shown: &str| shown.ends_with("? (y/o/n/c)") && shown.matches("3 + mine\n").count() == 2;
+    window.until("the question with the line, again", question);
+}
+
+#[test]
 fn one_can_go_back_to_before_a_compaction_and_undo_returns_to_after_it() {
     let home = Home::new();
     let summary = rethread_core::summary::block("**Background Context:** short");
@@ -233,15 +280,21 @@ fn another_model_answers_from_the_middle_of_a_session_on() {
         Server::start([Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
     let mut window = open(&home, &server, (100, 50), &["--name", "models"]);
     window.say("/model");
-    window.shows(&["* openai/scripted-1 ", "  openai/gpt-5 ", "`/model PROVIDER/NAME`"]);
+    let shown =
+        window.shows(&["* openai/scripted-1 ", "  openai/gpt-5 ", "`/model PROVIDER/NAME`"]);
+    // Windows are one below the other, with their letters in one column.
+    let rows = shown.lines().filter(|row| row.get(2..).is_some_and(|row| row.contains('/')));
+    let rows = rows.filter_map(|row| row.split(" · $").next());
+    let ends: Vec<usize> = rows.filter(|row| row.ends_with('K')).map(str::len).collect();
+    assert!(ends.len() > 3 && ends.iter().all(|end| *end == ends[0]), "{shown}");
     at_prompt(&window);
     window.say("hi");
     finished(&window, "One.");
     window.say("/model nonsense");
-    window.shows(&["nonsense"]);
+    window.shows(&["nonsense", "for example `/model anthropic/claude-sonnet-4-5`"]);
     at_prompt(&window);
     window.say("/model nobody/x");
-    window.shows(&["no provider `nobody`"]);
+    window.shows(&["no provider `nobody`", "or `/model offline/offline`"]);
     at_prompt(&window);
     window.say("still?");
     finished(&window, "Two.");

@@ -13,9 +13,9 @@ use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
 
 use crate::home::{Home, Said};
-use crate::screens::{finished, from, open};
+use crate::screens::{at_prompt, finished, from};
 use crate::terminal::kill;
-use crate::window::without_times;
+use crate::window::{Window, without_times};
 
 pub(crate) const FILES: [(&str, &str); 6] = [
     ("AGENTS.md", "Run `sh test.sh` after every change.\n"),
@@ -40,28 +40,65 @@ const EDITS: [(&str, &str, &str); 3] = [
 /// The edit that makes the test pass.
 const FIX: (&str, &str, &str) = ("main.sh", "label m2", "label m²");
 
-/// Makes the repository.
+/// Makes the repository, with everything committed.
 pub(crate) fn repository(home: &Home) -> PathBuf {
     let folder = home.path();
-    std::fs::create_dir_all(folder.join(".git")).expect("made");
     std::fs::create_dir_all(folder.join("lib")).expect("made");
+    git(&folder, &["init", "-q"]);
     for (path, text) in FILES {
         std::fs::write(folder.join(path), text).expect("written");
+        git(&folder, &["add", path]);
     }
+    git(&folder, &["commit", "-q", "-m", "Prints an area"]);
     folder
+}
+
+/// Runs git without anyone's configuration, and gives what it prints.
+fn git(folder: &Path, args: &[&str]) -> String {
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]).args(args);
+    git.envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null")]);
+    let done = git.current_dir(folder).output().expect("git is installed");
+    assert!(done.status.success(), "{args:?}: {done:?}");
+    String::from_utf8(done.stdout).expect("text")
+}
+
+/// The committed files that were changed since, as git sees it.
+pub(crate) fn changed(folder: &Path) -> Vec<String> {
+    git(folder, &["diff", "--name-only"]).lines().map(str::to_owned).collect()
 }
 
 fn has(folder: &Path, path: &str, text: &str) -> bool {
     std::fs::read_to_string(folder.join(path)).is_ok_and(|content| content.contains(text))
 }
 
-/// The names of the tools that were called, and the latest result if it is the latest message.
+/// The names of the tools that were called, and the latest results if they are the latest message:
+/// as OpenAI's wire has them, and as Anthropic's does.
 fn seen(body: &Value) -> (Vec<String>, Option<String>) {
     let messages = body["messages"].as_array().expect("messages");
-    let calls = messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
-    let names = calls.filter_map(|call| call["function"]["name"].as_str().map(str::to_owned));
-    let last = messages.last().filter(|message| message["role"] == "tool");
-    (names.collect(), last.and_then(|message| message["content"].as_str().map(str::to_owned)))
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let of_openai = messages.iter().flat_map(|message| list(&message["tool_calls"]));
+    let of_openai = of_openai.map(|call| call["function"]["name"].clone());
+    let blocks = messages.iter().flat_map(|message| list(&message["content"]));
+    let of_anthropic = blocks.filter(|block| block["type"] == "tool_use");
+    let names = of_openai.chain(of_anthropic.map(|block| block["name"].clone()));
+    let names = names.filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    let last = messages.last().filter(|message| {
+        let blocks = list(&message["content"]);
+        message["role"] == "tool" || blocks.iter().any(|block| block["type"] == "tool_result")
+    });
+    (names, last.map(|message| message["content"].to_string()))
+}
+
+/// The instructions, which are the first message or beside the messages.
+fn instructions(body: &Value) -> String {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let blocks = body["system"].as_array().into_iter().flatten();
+    let beside: String = blocks.filter_map(|block| text(&block["text"])).collect();
+    let first = &body["messages"][0]["content"];
+    text(&body["system"])
+        .or(Some(beside).filter(|text| !text.is_empty()))
+        .unwrap_or_else(|| text(first).unwrap_or_default())
 }
 
 /// What the model does next.
@@ -71,7 +108,7 @@ pub(crate) fn next(body: &Value, folder: &Path) -> Answer {
     let edit = |(path, old, new): (&str, &str, &str)| {
         ("edit_file", json!({"path": path, "old": old, "new": new}))
     };
-    let system = body["messages"][0]["content"].as_str().unwrap_or_default();
+    let system = instructions(body);
     if system.starts_with("You find things") {
         return match was("grep") {
             false => Answer::calls([("grep", json!({"pattern": "label"}))]),
@@ -113,18 +150,25 @@ pub(crate) fn passes(folder: &Path) -> bool {
 pub(crate) const ASK: &str = "show the unit of the area";
 
 #[test]
-fn a_job_is_done_from_finding_to_testing_and_can_be_followed() {
+fn a_job_is_done_from_finding_to_testing_and_can_be_followed_on_either_wire() {
+    job_on("openai/scripted-1");
+    job_on("anthropic/scripted-1");
+}
+
+fn job_on(model: &str) {
     let home = Home::new();
     let folder = repository(&home);
     let server = Server::start([]);
     let place = folder.clone();
     server.fallback(move |body| next(body, &place));
-    let allow = ["--allow", "edit_file", "--allow", "run"];
-    let mut window = open(&home, &server, (80, 60), &allow);
+    let flags = ["--model", model, "--allow", "edit_file", "--allow", "run"];
+    let mut window = Window::open(&home, (80, 60), &flags, &server.vars());
+    at_prompt(&window);
     window.say(ASK);
     let shown = finished(&window, "The area has its unit now.");
     assert_eq!(server.requests().len(), REQUESTS);
     assert!(passes(&folder));
+    assert_eq!(changed(&folder), ["README.md", "lib/label.sh", "main.sh"]);
     let shown = without_times(from(&shown, "build:\n"));
     let work = "\
 build:

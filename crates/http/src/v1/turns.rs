@@ -382,7 +382,7 @@ fn shown(event: &Event) -> Option<Value> {
         Event::Progress { call, text } => object!({
             "type": "tool_progress", "id": call, "text": text,
         }),
-        Event::Result { call, success, text } => object!({
+        Event::Result { call, success, text, .. } => object!({
             "type": "tool_result", "tool": call.name, "id": call.id, "success": success,
             "text": text,
         }),

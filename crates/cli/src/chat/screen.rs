@@ -232,9 +232,12 @@ impl Screen {
             return None;
         }
         let mut frame = UPDATE.0.to_owned();
-        // What stays as it is above the first change is not written again.
+        // What stays as it is above the first change is not written again. The last row is, where rows
+        // are added below it: a line feed makes room for them at the bottom of the window, and moving
+        // the cursor down does not.
         let same = self.live.iter().zip(&live).take_while(|(old, new)| old == new).count();
-        let kept = if done.is_empty() && !self.stale { same.min(last) } else { 0 };
+        let most = last.min(self.live.len().saturating_sub(1));
+        let kept = if done.is_empty() && !self.stale { same.min(most) } else { 0 };
         let text = live[kept..].join("\n");
         if !self.live.is_empty() {
             frame.push('\r');
@@ -385,6 +388,8 @@ mod tests {
         assert_eq!(next, format!("\r\x1b[1A\x1b[Kfour\n{ERASE_BELOW}status 2"));
         let fewer = bytes(screen.frame("", lines(&["one", "two"]), None));
         assert_eq!(fewer, format!("\r\x1b[2A{ERASE_BELOW}two"));
+        let more = bytes(screen.frame("", lines(&["one", "two", "three"]), None));
+        assert_eq!(more, format!("\r\x1b[Ktwo\n{ERASE_BELOW}three"), "a line feed makes room");
     }
 
     #[test]

@@ -148,6 +148,26 @@ fn a_resize_in_the_middle_of_a_reply_loses_nothing_and_leaves_no_artefacts() {
 }
 
 #[test]
+fn rows_that_are_drawn_again_are_cut_by_a_terminal_that_counts_more_and_finished_ones_wrap() {
+    const THUMB: &str = "👍🏽";
+    let home = Home::new();
+    let thumbs = format!("{THUMB} ").repeat(60);
+    let server = Server::start([Answer::text(format!("{thumbs}\n\nDone.")).slowly(30)]);
+    let mut window = open(&home, &server, (80, 24), &[]);
+    window.say("hello");
+    window.shows(&["• writing", THUMB]);
+    let wrapping = |window: &Window| -> usize {
+        let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
+        let on = bytes.split("\x1b[?7h").map(|part| part.split("\x1b[?7l").next().unwrap_or(""));
+        on.map(|part| part.matches(THUMB).count()).sum()
+    };
+    assert_eq!(wrapping(&window), 0, "only live rows have been written");
+    server.release();
+    finished(&window, "Done.");
+    assert_eq!(wrapping(&window), 60, "each was written once as finished text");
+}
+
+#[test]
 fn a_slow_first_word_is_waited_for_with_a_clock_and_a_way_out() {
     let home = Home::new();
     let server = Server::start([Answer::text("Hello.").slowly(0)]);

@@ -257,8 +257,7 @@ impl Screen {
         } else if self.stale {
             frame.push_str(ERASE_BELOW);
             // Lines that were finished for a wider window.
-            let fit = |line| wrap_line(line, self.columns, 0).join("\n") + "\n";
-            frame.extend(done.lines().map(fit));
+            frame.extend(done.lines().map(|line| rewrapped(line, self.columns)));
             live[kept..].join("\n")
         } else {
             // One that takes two rows is written over the next, too.
@@ -301,6 +300,28 @@ fn written_over(rows: impl IntoIterator<Item = impl AsRef<str>>) -> String {
         }
     }
     written
+}
+
+/// A finished line in a narrower window, whole rows. What it begins with is repeated: the spaces of an
+/// indent, the bars of a quote.
+fn rewrapped(line: &str, columns: usize) -> String {
+    let mut text = 0;
+    let mut rest = line;
+    while let Some(first) = rest.chars().next().filter(|c| matches!(c, ' ' | '│' | '\x1b')) {
+        let length = match first {
+            '\x1b' => rest.find('m').map_or(rest.len(), |end| end + 1),
+            first => first.len_utf8(),
+        };
+        rest = &rest[length..];
+        let escape = &line[line.len() - rest.len() - length..line.len() - rest.len()];
+        if first != '\x1b' || escape == "\x1b[0m" {
+            text = line.len() - rest.len();
+        }
+    }
+    let (margin, text) = line.split_at(text);
+    let room = columns.saturating_sub(line_width(margin));
+    let (margin, room) = if room * 2 > columns { (margin, room) } else { ("", columns) };
+    wrap_line(text, room, 0).iter().map(|row| format!("{margin}{row}\n")).collect()
 }
 
 /// The columns a line takes at a terminal that counts each part of an emoji.
@@ -427,6 +448,21 @@ mod tests {
         assert!(screen.resize(8, 6) && !screen.settles_in().is_zero());
         let next = bytes(screen.frame("seven words\n", lines(&["status"]), None));
         assert_eq!(next, format!("\r\x1b[1A{ERASE_BELOW}seven\nwords\nstatus"));
+    }
+
+    #[test]
+    fn a_finished_line_keeps_its_margin_when_the_window_gets_narrower() {
+        for (line, rows) in [
+            ("│ one two", "│ one\n│ two\n"),
+            ("\x1b[2m│ \x1b[0mone two", "\x1b[2m│ \x1b[0mone\n\x1b[2m│ \x1b[0mtwo\n"),
+            ("  \x1b[2mone two\x1b[0m", "  \x1b[2mone\n  two\x1b[0m\n"),
+            ("      one two", "      one two\n"),
+        ] {
+            let columns = if line.starts_with("      ") { 13 } else { 6 };
+            assert_eq!(rewrapped(line, columns), rows);
+        }
+        assert_eq!(rewrapped("    one two", 6), "one\ntwo\n", "a margin of half the window");
+        assert_eq!(rewrapped("", 6), "\n");
     }
 
     #[test]

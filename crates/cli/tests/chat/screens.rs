@@ -148,6 +148,52 @@ fn a_resize_in_the_middle_of_a_reply_loses_nothing_and_leaves_no_artefacts() {
 }
 
 #[test]
+fn an_open_block_takes_a_third_of_the_window_so_that_a_narrower_one_still_holds_it() {
+    let home = Home::new();
+    let text = "some words of a long sentence, ".repeat(60);
+    let server = Server::start([Answer::text(format!("{text}end.")).slowly(50)]);
+    let mut window = open(&home, &server, (80, 24), &[]);
+    window.say("hello");
+    // The label is the first line of it that is left out.
+    let is_cut = |shown: &str| !shown.contains("build:") && shown.contains("• writing");
+    let shown = window.until("a block that is cut", is_cut);
+    let rows = shown.lines().filter(|line| line.contains("words")).count();
+    assert!((6..=24 / 3).contains(&rows), "{shown}");
+    server.release();
+    finished(&window, "end.");
+    let all = window.everything();
+    let said: Vec<&str> = from(&all, "some words").split_whitespace().collect();
+    let expected: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(said[..expected.len()], expected, "{all}");
+}
+
+#[test]
+fn what_is_finished_while_the_window_changes_is_wrapped_for_the_size_it_gets() {
+    let home = Home::new();
+    let words = "some words of a sentence, ".repeat(12);
+    let text = format!("> {words}\n\n- {words}\n\nThen.");
+    let server = Server::start([
+        Answer::text(text).and_calls([("list_dir", json!({}))]).slowly(2),
+        Answer::text("Last.").slowly(0),
+    ]);
+    let mut window = open(&home, &server, (100, 40), &[]);
+    window.say("hello");
+    window.shows(&["• writing", "some"]);
+    window.resize(80, 40);
+    server.release();
+    // When the next request comes, all of the first reply has been read.
+    server.wait_for_requests(2);
+    window.resize(50, 40);
+    server.release();
+    let shown = finished(&window, "Last.");
+    let said = from(&shown, "│ some");
+    let (quote, rest) = said.split_once("\n\n").expect("the list");
+    let (item, _) = rest.split_once("\n\n").expect("the end");
+    assert!(quote.lines().all(|line| line.starts_with("│ ")), "{shown}");
+    assert!(item.lines().skip(1).all(|line| line.starts_with("  ")), "{shown}");
+}
+
+#[test]
 fn rows_that_are_drawn_again_are_cut_by_a_terminal_that_counts_more_and_finished_ones_wrap() {
     const THUMB: &str = "👍🏽";
     let home = Home::new();

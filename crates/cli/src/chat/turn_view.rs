@@ -317,8 +317,9 @@ impl TurnView {
         let line = happening(&what, took, stop, self.style.width, self.paint);
         match self.doing {
             Doing::Thinking if self.running.is_empty() => {
-                let thought = format!("{line} · {}", latest_words(&self.thought));
-                self.paint.dim(&fit_line(&thought, self.style.width))
+                let room = self.style.width.saturating_sub(line_width(&line));
+                let thought = format!(" · {}", latest_words(&self.thought));
+                line + &self.paint.dim(&fit_line(&thought, room))
             }
             _ => line,
         }

@@ -372,6 +372,30 @@ fn thinking_is_one_line_and_can_be_shown() {
 }
 
 #[test]
+fn thinking_is_dimmed_while_it_comes() {
+    let home = Home::new();
+    let answer = Answer::text("Forty-two.").thinking("First I multiply.", "signature").slowly(5);
+    let server = Server::start([answer]);
+    let colours = [("TERM", "xterm-256color".to_owned()), ("NO_COLOR", String::new())];
+    let variables = [&server.vars()[..], &colours].concat();
+    let mut window =
+        Window::open(&home, (80, 24), &["--model", "anthropic/scripted-1"], &variables);
+    at_prompt(&window);
+    window.say("what is six times seven?");
+    window.shows(&["• thinking", " · First I multiply."]);
+    let emulated = window.emulated(&window.bytes());
+    let screen = emulated.screen();
+    let rows: Vec<String> = screen.rows(0, 80).collect();
+    let row = rows.iter().position(|row| row.contains("multiply")).expect("the row");
+    let at = rows[row].chars().take_while(|c| *c != 'F').count();
+    let is_dim = |column| screen.cell(row as u16, column as u16).is_some_and(vt100::Cell::dim);
+    assert!((at..at + "First I multiply.".len()).all(is_dim), "{}", rows[row]);
+    assert!(!is_dim(2), "what is happening is not");
+    server.release();
+    finished(&window, "Forty-two.");
+}
+
+#[test]
 fn what_is_typed_ahead_is_shown_and_sent_and_never_answers_a_question() {
     let home = Home::new();
     let server = Server::start([

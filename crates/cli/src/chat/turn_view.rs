@@ -356,7 +356,8 @@ impl TurnView {
         }
         let mut done = self.close_counted();
         self.shown += 1;
-        let line = tool_line::line(call, success, text, took);
+        let room = self.style.width.saturating_sub(INDENT.0.len());
+        let line = tool_line::line(call, success, text, took, room);
         let line = match success {
             true => self.paint.dim(&line),
             false => self.paint.bad(&line),
@@ -384,7 +385,8 @@ impl TurnView {
             Event::Result { call, success, text } => {
                 let done = self.close_counted();
                 self.shown += 1;
-                let line = tool_line::line(call, *success, text, Duration::ZERO);
+                let room = self.style.width.saturating_sub(INDENT.1.len());
+                let line = tool_line::line(call, *success, text, Duration::ZERO, room);
                 let lines = self.wrapped(INDENT.1, &self.paint.dim(&line), INDENT.1.len() + 2);
                 done + &self.written(Last::Tools, &lines)
             }

@@ -81,6 +81,10 @@ impl Voice {
             true if plain || is_simple_terminal() => Look::Plain,
             true => Look::Rich,
         };
+        if look == Look::Plain {
+            // Notes and errors have no colours either.
+            anstream::ColorChoice::Never.write_global();
+        }
         Voice {
             typed,
             shown,

@@ -473,9 +473,12 @@ fn a_user_who_looks_at_another_window_is_notified_when_a_long_turn_ends() {
 
 #[test]
 fn plain_only_ever_adds_lines() {
-    for (variables, args) in
-        [(vec![], vec!["--plain"]), (vec![("TERM", "dumb".to_owned())], vec![])]
-    {
+    let colours = vec![("TERM", "xterm-256color".to_owned()), ("NO_COLOR", String::new())];
+    for (variables, args) in [
+        (vec![], vec!["--plain"]),
+        (colours, vec!["--plain"]),
+        (vec![("TERM", "dumb".to_owned())], vec![]),
+    ] {
         let home = Home::new();
         let server = Server::start([
             Answer::text("# Title\n\nSome *text*.").and_calls([("list_dir", json!({}))]),
@@ -493,6 +496,8 @@ fn plain_only_ever_adds_lines() {
                 .starts_with(&format!("build:\n# Title\n\nSome text.\n\n{entries}")),
             "{shown}"
         );
+        window.say("/nosuch");
+        window.shows(&["error: no command"]);
         let bytes = window.bytes();
         assert!(!bytes.contains(&0x1b), "{:?}", String::from_utf8_lossy(&bytes));
     }

@@ -314,7 +314,8 @@ impl Chat {
                     done += &wrapped(&note, screen.columns);
                 }
                 let line = happening(what, began.elapsed(), stop, screen.columns, paint);
-                screen.draw_if_settled(&mut done, vec![line])?;
+                let typed = typed.shown(screen.columns, paint);
+                screen.draw_if_settled(&mut done, std::iter::once(line).chain(typed).collect())?;
             } else if !note.is_empty() {
                 self.voice.notice(note);
             }

@@ -610,6 +610,11 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
     second.say("y");
     second.shows(&["📝 Generating session summary...", "• compacting · Esc stops"]);
     server.wait_for_requests(5);
+    second.press("typed in the meantime");
+    second.until("what is typed", |shown| {
+        without_times(shown).ends_with("• compacting · Esc stops\nYou: typed in the meantime")
+    });
+    second.press("\x15");
     second.press("\x1b");
     second.shows(&["(stopped; the session is unchanged)"]);
     server.release();

@@ -51,3 +51,25 @@ fn the_sessions_of_a_chain_are_one_page() {
     assert_eq!(page.matches("<h1").count(), 2, "{page}");
     assert_eq!(page.matches("<title>").count(), 1, "{page}");
 }
+
+#[test]
+fn what_a_page_cannot_show_is_counted_in_whole_words() {
+    let home = Home::new();
+    let unknown = json!({"type": "hologram", "depth": 3});
+    let lines = [
+        json!({"role": "user", "content": "Show me."}).to_string(),
+        json!({"role": "assistant", "content": [{"type": "text", "text": "Look."}, unknown, unknown]})
+            .to_string(),
+        json!({"role": "assistant", "content": [{"type": "text", "text": "Again."}, unknown]})
+            .to_string(),
+    ];
+    home.session("one", &[&lines[0], &lines[2]]);
+    home.session("many", &[&lines[0], &lines[1], &lines[2]]);
+    for format in ["html", "openai"] {
+        for (session, left) in [("one", "1 unknown block"), ("many", "3 unknown blocks")] {
+            let said = home.run(&["export", session, "--format", format]).err;
+            assert!(said.contains(&format!("Not in this format: {left}\n")), "{format}: {said}");
+        }
+    }
+}
+

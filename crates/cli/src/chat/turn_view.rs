@@ -251,6 +251,13 @@ impl TurnView {
         self.close(now) + &self.written(Last::Note, &lines)
     }
 
+    /// Shows a call that a turn in another program is running.
+    pub(super) fn runs_elsewhere(&mut self, call: &Call) -> String {
+        let line = format!("{} · still running", tool_line::what(call));
+        let lines = self.wrapped(INDENT.0, &self.paint.dim(&line), INDENT.1.len());
+        self.close_text() + &self.close_counted() + &self.written(Last::Tools, &lines)
+    }
+
     /// The lines that may still change: at most `rows` of the reply, and the status line.
     pub(super) fn live(&self, now: Instant, rows: usize) -> Vec<String> {
         let mut lines = Vec::new();

@@ -11,6 +11,7 @@ use rethread_core::turn::{Turn, TurnPart};
 use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::attach::in_home;
+use super::replay::OpenCalls;
 use super::say::{Look, print};
 use super::turn_view::CallRecord;
 use super::{Chat, ChatCommand, clipboard, cost, help, replay, window};
@@ -133,11 +134,13 @@ impl Chat {
         let entries = self.handle.sessions().entries(session.id(), range).around_damage();
         for entry in entries {
             if let Err(next) = turn.push(entry?) {
-                print(&replay::turn(&std::mem::take(&mut turn), agent, &style))?;
+                let turn = std::mem::take(&mut turn);
+                print(&replay::turn(&turn, agent, &style, OpenCalls::Interrupted))?;
                 turn.push(next).expect("an empty turn takes every entry");
             }
         }
-        print(&replay::turn(&turn, agent, &style))
+        let open = OpenCalls::of(&turn, self.handle.sessions(), session.id());
+        print(&replay::turn(&turn, agent, &style, open))
     }
 
     /// The last turn of this session.

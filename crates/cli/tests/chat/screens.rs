@@ -624,6 +624,32 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
 }
 
 #[test]
+fn a_call_that_still_runs_in_another_window_is_not_shown_as_failed() {
+    let home = Home::new();
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": "until [ -e go ]; do sleep 0.02; done"}))]),
+        Answer::text("It went well."),
+    ]);
+    let mut first = open(&home, &server, (80, 24), &["--name", "shared"]);
+    first.say("do it");
+    first.shows(&["? (y/n/"]);
+    first.say("y");
+    first.shows(&["• running"]);
+    let args = ["-c", "--model", "openai/scripted-1"];
+    let mut second = Window::open(&home, (80, 24), &args, &server.vars());
+    let running = "  run until [ -e go ]; do sleep 0.02; done · still running\n";
+    let shown = finished(&second, running);
+    assert!(!shown.contains('✗'), "{shown}");
+    second.say("/history");
+    second.until("the call again", |shown| shown.matches(running).count() == 2);
+    std::fs::write(home.path().join("go"), "").expect("written");
+    finished(&first, "It went well.");
+    second.until("the prompt", |shown| shown.ends_with("\nYou:"));
+    second.say("/history");
+    second.shows(&["done · exit 0", "It went well."]);
+}
+
+#[test]
 fn the_list_of_sessions_never_wraps_at_any_width() {
     let home = Home::new();
     let first = json!({"role": "user", "content": "a question of several words ".repeat(20)});

@@ -73,3 +73,19 @@ fn what_a_page_cannot_show_is_counted_in_whole_words() {
     }
 }
 
+#[test]
+fn a_heading_right_after_a_folded_box_keeps_its_distance() {
+    let home = Home::new();
+    let reply = json!({"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "First I think.", "signature": "s"},
+        {"type": "text", "text": "## The answer\n\nForty-two."}]});
+    let lines = [json!({"role": "user", "content": "Why?"}).to_string(), reply.to_string()];
+    home.session("page", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let page = home.run(&["export", "page", "--format", "html"]).out;
+    // The first heading of a text has no space above it otherwise.
+    assert!(page.contains(".rendered > :first-child { margin-top: 0; }"), "{page}");
+    assert!(page.contains("</details>\n<div class=\"rendered\"><h2 "), "{page}");
+    let rule =
+        "details + .rendered > :is(h1, h2, h3, h4, h5, h6):first-child { margin-top: 1.2em; }";
+    assert!(page.contains(rule), "{page}");
+}

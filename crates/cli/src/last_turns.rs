@@ -10,7 +10,7 @@ use rethread_core::{Body, Entry, Session, Sessions, sessions};
 use rethread_render::terminal::Style;
 
 use crate::chat::paint::Paint;
-use crate::chat::replay::{self, RecordedChanges};
+use crate::chat::replay::{self, OpenCalls, RecordedChanges};
 use crate::out::{ago, clean, fit, plural};
 
 /// Turns that are shown when a session is opened: the last one, and the one before it for context.
@@ -26,6 +26,8 @@ const ENTRIES_MAX: usize = 1_024;
 pub(crate) struct LastTurns {
     turns: Vec<Turn<Entry>>,
     changes: RecordedChanges,
+    /// Those of the last of them.
+    open_calls: OpenCalls,
     /// Turns before these, since the last clear or before it.
     pub(crate) earlier: u64,
     agent: String,
@@ -65,9 +67,11 @@ impl LastTurns {
         let changes = RecordedChanges::read(sessions, session.id(), &entries);
         let mut turns = turns(entries);
         turns.retain(|turn| turn.entries().iter().any(|entry| says_something(&entry.body)));
+        let last = turns.last().map(|turn| OpenCalls::of(turn, sessions, session.id()));
         Ok(LastTurns {
             turns,
             changes,
+            open_calls: last.unwrap_or(OpenCalls::Interrupted),
             earlier: session.tally.queries.saturating_sub(questions as u64),
             agent: session.header.profile.agent.clone().unwrap_or_else(|| "assistant".into()),
         })
@@ -82,14 +86,18 @@ impl LastTurns {
     pub(crate) fn lines(&self, shape: &Shape<'_>) -> Vec<String> {
         let paint = Paint::of(shape.style);
         let mut lines = Vec::new();
-        for turn in &self.turns {
+        for (index, turn) in self.turns.iter().enumerate() {
+            let open_calls = match index + 1 == self.turns.len() {
+                true => self.open_calls,
+                false => OpenCalls::Interrupted,
+            };
             if !lines.is_empty() {
                 lines.push(String::new());
             }
             if let Some(first) = turn.entries().first() {
                 lines.push(paint.dim(&since(first.at, shape.now)));
             }
-            let rendered = replay::turn(turn, &self.changes, &self.agent, shape.style);
+            let rendered = replay::turn(turn, &self.changes, &self.agent, shape.style, open_calls);
             let rendered: Vec<&str> = rendered.trim_end_matches('\n').lines().collect();
             lines.extend(folded(&rendered, shape.turn_lines, paint));
             if turn.question().is_some() && !turn.has_answer() {

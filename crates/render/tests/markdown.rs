@@ -108,6 +108,25 @@ fn tasks_have_boxes() {
 }
 
 #[test]
+fn a_task_in_a_numbered_list_keeps_its_number() {
+    assert_eq!(
+        seen("3. [x] done\n4. [ ] open, with\n", 16),
+        "3. [x] done\n4. [ ] open,\n       with\n"
+    );
+    let expected = "<ol start=\"3\">\n<li dir=\"auto\">\
+                    <input type=\"checkbox\" disabled checked> done</li>\n</ol>\n";
+    assert_eq!(page("3. [x] done\n"), expected);
+}
+
+#[test]
+fn a_box_and_its_text_are_on_one_line_in_a_list_with_blank_lines_too() {
+    let expected = "<ul>\n<li class=\"task\" dir=\"auto\"><p dir=\"auto\">\
+                    <input type=\"checkbox\" disabled> one</p>\n<p dir=\"auto\">more</p>\n</li>\n\
+                    <li dir=\"auto\"><p dir=\"auto\">two</p>\n</li>\n</ul>\n";
+    assert_eq!(page("- [ ] one\n\n  more\n- two\n"), expected);
+}
+
+#[test]
 fn code_keeps_every_space_and_no_frame_is_copied_with_it() {
     let style = Style { colour: Colour::Ansi16, plain: false, ..Style::plain(40) };
     let out = terminal::render(&Document::parse("```\nif a:\n    b\n\n  c\n\n\n```\n"), &style);

@@ -36,7 +36,8 @@ struct Rule {
 
 /// Each rule: its name, its pattern, and what is kept. They are tried in this order.
 ///
-/// What is kept: nothing, a `~`, or the named groups `keep` and `after` around the secret: always
+/// What is kept: nothing, a `~` where a path begins (`~`, and `root` if the name ends there) or a
+/// folder is named after one (`-~`), or the named groups `keep` and `after` around the secret: always
 /// (`keep`), if `secret` looks random (`weigh`), is not the name of a type (`value`), or is not a
 /// port with a path (`login`).
 ///
@@ -102,10 +103,14 @@ const RULES: &[(&str, &str, &str)] = &[
         r"(?P<keep>(?i:--pass(?:word|wd|phrase)?[ =]|\b[A-Z0-9_.-]{0,40}(?:password|passwd|passphrase)=))(?P<secret>[^\s\x22'`(){}\[\]<>;,$&\\]{3,200})(?P<after>)",
         "value",
     ),
-    ("home folder", r"\\*/(?:home|Users|var\\*/home)\\*/[A-Za-z0-9._-]+", "~"),
-    ("home folder", r"(?i:[a-z]:(?:\\\\|\\|/)users(?:\\\\|\\|/))[A-Za-z0-9._-]+", "~"),
-    ("home folder", r"/root\b", "~"),
-    ("home folder", r"-(?:Users|home)-[A-Za-z0-9._]+", "-~"),
+    (
+        "home folder",
+        r"(?:\\*/(?:var|usr|export|System\\*/Volumes\\*/Data|(?:(?:mnt|cygdrive)\\*/)?[a-z]))?\\*/(?:home|Users)\\*/[\w.-]+",
+        "~",
+    ),
+    ("home folder", r"(?i:[a-z]:(?:\\\\|\\|/)users(?:\\\\|\\|/))[\w.-]+", "~"),
+    ("home folder", r"\\*/root\b", "root"),
+    ("home folder", r"(?:-mnt-[a-z]|-var)?-(?:Users|home)-[\w.]+|[A-Za-z]--Users-[\w.]+", "-~"),
 ];
 
 impl Default for Redactor {
@@ -162,10 +167,17 @@ impl Redactor {
             let replaced = rule.pattern.replace_all(&result, |found: &Captures<'_>| {
                 let whole = found.get(0).map_or("", |m| m.as_str());
                 let secret = found.name("secret").map_or("", |m| m.as_str());
+                let (before, after) = match found.get(0) {
+                    Some(whole) => (&result[..whole.start()], &result[whole.end()..]),
+                    None => ("", ""),
+                };
                 let is_secret = match rule.stays {
                     "weigh" => is_random(secret),
                     "value" => is_value(secret),
                     "login" => !is_port_and_path(secret),
+                    "~" => begins_path(before),
+                    "root" => begins_path(before) && ends_component(after),
+                    "-~" => !before.ends_with(is_in_component),
                     _ => true,
                 };
                 if !is_secret {
@@ -174,7 +186,8 @@ impl Redactor {
                 count += 1;
                 let part = |name: &str| found.name(name).map_or("", |m| m.as_str());
                 match rule.stays {
-                    "~" | "-~" => rule.stays.to_owned(),
+                    "~" | "root" => "~".to_owned(),
+                    "-~" => "-~".to_owned(),
                     "" => format!("[redacted: {}]", rule.name),
                     _ => format!("{}[redacted: {}]{}", part("keep"), rule.name, part("after")),
                 }
@@ -330,6 +343,39 @@ fn is_port_and_path(text: &str) -> bool {
     })
 }
 
+/// Whether a path begins after this text. `src/home/x` and `https://example.org/home/x` are not in a
+/// home folder; `-I/home/you`, `vscode://file/home/you` and `\x1b[1m/home/you` are.
+fn begins_path(before: &str) -> bool {
+    let start = before
+        .rfind(|c| !is_in_component(c))
+        .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
+    let (above, word) = before.split_at(start);
+    let is_option = word.starts_with('-');
+    let is_escape = above.ends_with('\\')
+        && (matches!(word, "n" | "r" | "t") || word.len() == 5 && word.starts_with('u'));
+    let numbers = |c: char| c.is_ascii_digit() || c == ';';
+    let is_colour = word.strip_suffix('m').is_some_and(|word| word.chars().all(numbers))
+        && above.trim_end_matches(numbers).ends_with('[');
+    let address = before.rsplit(|c: char| c.is_whitespace() || "\"'`<>()".contains(c)).next();
+    let scheme = address.and_then(|address| address.split_once("://")).map(|(scheme, _)| scheme);
+    let is_on_a_disk = scheme.is_some_and(|scheme| !["http", "https"].contains(&scheme));
+    word.is_empty() || is_option || is_escape || is_colour || is_on_a_disk
+}
+
+/// Whether the name of a file or folder ends before this text: `/root/x` and `/root.`, not `/root.go`.
+fn ends_component(after: &str) -> bool {
+    let mut rest = after.chars();
+    match rest.next() {
+        Some('.') => !rest.next().is_some_and(char::is_alphanumeric),
+        next => !next.is_some_and(is_in_component),
+    }
+}
+
+/// Characters of the names of files, and the `~` they may begin with.
+fn is_in_component(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '~')
+}
+
 /// Entropy in bits per character.
 fn entropy(text: &str) -> f64 {
     let mut counts: BTreeMap<char, f64> = BTreeMap::new();
@@ -456,6 +502,42 @@ mod tests {
             "DB_PASSWORD=$SECRET",
             r"C:\new\table",
             r#"{"a":"b\n"}"#,
+        ] {
+            assert_eq!(redacted(text), text);
+        }
+    }
+
+    #[test]
+    fn a_home_folder_goes_where_a_path_begins_and_its_name_ends() {
+        for (text, expected) in [
+            ("/root", "~"),
+            ("see /home/m\u{fc}ller/x", "see ~/x"),
+            ("cd /root/x, then /root.", "cd ~/x, then ~."),
+            ("a:/home/you:/home/me", "a:~:~"),
+            (r"\/root\/x", r"~\/x"),
+            ("/var/home/you/x /mnt/c/Users/you/x /c/Users/you", "~/x ~/x ~"),
+            (r"C:\Users\you\x", r"~\x"),
+            ("gcc -I/home/you/include", "gcc -I~/include"),
+            ("file:///home/you/x vscode://file/home/you/x", "file://~/x vscode://file~/x"),
+            ("a\\n/home/you \u{1b}[1;32m/home/you\u{1b}[0m", "a\\n~ \u{1b}[1;32m~\u{1b}[0m"),
+            ("projects/-home-you-code/x and C--Users-you-code", "projects/-~-code/x and -~-code"),
+        ] {
+            assert_eq!(redacted(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_file_whose_path_looks_like_a_home_folder_keeps_its_name() {
+        for text in [
+            "internal/cli/root.go",
+            "see internal/cli/root, and crates/root/src",
+            "/rootfs and /root.go and /root-ca.pem and /root_x",
+            "src/home/index.ts and ../home/view.rs and app/Users/list.php",
+            "https://example.org/home/x and https://example.org/root/",
+            "https://example.org/my-home-page, --home-colour",
+            "src:/users/list",
+            r"src\/home\/x",
+            "~/home/x",
         ] {
             assert_eq!(redacted(text), text);
         }

@@ -12,7 +12,7 @@ use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::attach::in_home;
 use super::output::{Look, print};
-use super::replay::{self, RecordedChanges};
+use super::replay::{self, OpenCalls, RecordedChanges};
 use super::turn_view::CallRecord;
 use super::{Chat, ChatCommand, clipboard, context_window, cost, help};
 use crate::args::List;
@@ -131,18 +131,18 @@ impl Chat {
             self.voice.notice(format_args!("({before} before the last clear: `/history all`)\n"));
         }
         let (sessions, id) = (self.handle.sessions(), session.id());
-        let show = |turn: &Turn<Entry>| {
+        let show = |turn: &Turn<Entry>, open: OpenCalls| {
             let changes = RecordedChanges::read(sessions, id, turn.entries());
-            print(&replay::turn(turn, &changes, agent, &style))
+            print(&replay::turn(turn, &changes, agent, &style, open))
         };
         let mut turn = Turn::default();
         for entry in sessions.entries(id, range).skip_damaged() {
             if let Err(next) = turn.push(entry?) {
-                show(&std::mem::take(&mut turn))?;
+                show(&std::mem::take(&mut turn), OpenCalls::Interrupted)?;
                 turn.push(next).expect("an empty turn takes every entry");
             }
         }
-        show(&turn)
+        show(&turn, OpenCalls::of(&turn, sessions, id))
     }
 
     /// The last turn of this session.

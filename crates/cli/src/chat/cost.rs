@@ -3,6 +3,7 @@
 use rethread_agent::provider::{Models, PRICES_AS_OF, Price};
 use rethread_core::entry::Finished;
 use rethread_core::message::Usage;
+use rethread_render::terminal::line_width;
 
 use super::tool_line::lasted;
 use crate::out::{count, fit, pad};
@@ -10,7 +11,7 @@ use crate::out::{count, fit, pad};
 /// Turns that are listed one by one: the latest.
 const TURNS_SHOWN: usize = 50;
 
-/// Columns of a window that is wide enough for a table; in a narrower one, a turn is a sentence.
+/// Columns of a window that is wide enough for a table; in a narrower one, a turn is a few lines.
 const TABLE_FROM_COLUMNS: usize = 66;
 
 /// A turn: its question, and its cost.
@@ -22,7 +23,18 @@ pub(super) struct TurnCost {
 /// Lines with the cost of each turn, and the total.
 pub(super) fn lines(turns: &[TurnCost], models: &Models, columns: usize) -> Vec<String> {
     let is_table = columns >= TABLE_FROM_COLUMNS;
-    let row = if is_table { row } else { sentence };
+    let rows = |number: &str, usage: &Usage, ms, dollars, what: &str| match is_table {
+        true => {
+            let row = row(number, usage, ms, dollars);
+            let left = columns.saturating_sub(row.len() + 2).max(8);
+            vec![format!("{row}  {}", fit(what, left))]
+        }
+        false => {
+            let mut rows = vec![format!("{number} {}", fit(what, columns.saturating_sub(3)))];
+            rows.extend(parts(usage, ms, dollars, columns));
+            rows
+        }
+    };
     let mut lines = Vec::new();
     if is_table {
         lines.push(" #     input  cached   output    time     cost  question".to_owned());
@@ -45,12 +57,11 @@ pub(super) fn lines(turns: &[TurnCost], models: &Models, columns: usize) -> Vec<
         sum.usage += usage;
         sum.ms = sum.ms.saturating_add(turn.finished.ms);
         if index >= shown {
-            let row = row(&format!("{:>2}", index + 1), &usage, turn.finished.ms, cost);
-            let left = columns.saturating_sub(row.len() + 2).max(8);
-            lines.push(format!("{row}  {}", fit(&turn.question, left)));
+            let number = format!("{:>2}", index + 1);
+            lines.extend(rows(&number, &usage, turn.finished.ms, cost, &turn.question));
         }
     }
-    lines.push(row("  ", &sum.usage, sum.ms, dollars) + "  in all");
+    lines.extend(rows("  ", &sum.usage, sum.ms, dollars, "in all"));
     if dollars.is_some() {
         let without = if unpriced { ", without models whose price is unknown" } else { "" };
         lines.push(format!("Cost is an estimate, at the prices of {PRICES_AS_OF}{without}."));
@@ -71,12 +82,24 @@ fn row(number: &str, usage: &Usage, ms: u64, dollars: Option<f64>) -> String {
     )
 }
 
-fn sentence(number: &str, usage: &Usage, ms: u64, dollars: Option<f64>) -> String {
-    let time = lasted(std::time::Duration::from_millis(ms));
-    let cost = dollars.map(|dollars| format!(", {}", money(dollars))).unwrap_or_default();
-    let (input, output) = (count(usage.read()), count(usage.output));
-    let cached = cached(usage);
-    format!("{number} {input} in ({cached} % cached), {output} out, {time}{cost}:")
+/// What a turn cost, in indented lines of so many columns. A number stays with its unit.
+fn parts(usage: &Usage, ms: u64, dollars: Option<f64>, columns: usize) -> Vec<String> {
+    let mut parts = vec![
+        format!("{} in ({} % cached)", count(usage.read()), cached(usage)),
+        format!("{} out", count(usage.output)),
+        lasted(std::time::Duration::from_millis(ms)),
+    ];
+    parts.extend(dollars.map(money));
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line_width(line) + ", ".len() + line_width(&part) <= columns => {
+                *line += &format!(", {part}");
+            }
+            _ => lines.push(format!("   {part}")),
+        }
+    }
+    lines
 }
 
 fn right(text: &str, columns: usize) -> String {
@@ -123,13 +146,17 @@ Cost is an estimate, at the prices of 2026-11, without models whose price is unk
     }
 
     #[test]
-    fn in_a_narrow_window_a_turn_is_a_sentence() {
-        let turns = [turn("first", "anthropic/claude-sonnet-4-5")];
+    fn in_a_narrow_window_a_turn_is_a_few_short_lines() {
+        let turns = [turn(&"a long question ".repeat(9), "anthropic/claude-sonnet-4-5")];
         assert_eq!(
-            lines(&turns, &Models::default(), 40)[..2],
+            lines(&turns, &Models::default(), 40)[..6],
             [
-                " 1 4,000 in (75 % cached), 500 out, 1 min 1 s, ~$0.01:  first",
-                "   4,000 in (75 % cached), 500 out, 1 min 1 s, ~$0.01:  in all"
+                " 1 a long question a long question a lo…",
+                "   4,000 in (75 % cached), 500 out",
+                "   1 min 1 s, ~$0.01",
+                "   in all",
+                "   4,000 in (75 % cached), 500 out",
+                "   1 min 1 s, ~$0.01",
             ]
         );
     }

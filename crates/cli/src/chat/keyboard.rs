@@ -33,7 +33,7 @@ const ESCAPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const REPORTS_ON: &[u8] = b"\x1b[?2004h\x1b[?1004h";
 
 /// No longer, and ends a frame that was being drawn.
-const REPORTS_OFF: &[u8] = b"\x1b[?2026l\x1b[?1004l\x1b[?2004l";
+const REPORTS_OFF: &[u8] = b"\x1b[?7h\x1b[?2026l\x1b[?1004l\x1b[?2004l";
 
 /// How the terminal is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

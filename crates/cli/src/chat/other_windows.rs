@@ -8,7 +8,7 @@ use rethread_core::turn::{TurnPart, turns};
 use rethread_core::{SessionId, StoreError, sessions};
 
 use super::Chat;
-use super::replay::{self, RecordedChanges};
+use super::replay::{self, OpenCalls, RecordedChanges};
 use crate::errors::Error;
 use crate::out::plural;
 
@@ -79,8 +79,12 @@ impl Chat {
             )),
         }
         let agent = self.runner.responder.agent.name.clone();
-        for turn in &added[added.len().saturating_sub(TURNS_SHOWN)..] {
-            let lines = replay::turn(turn, &changes, &agent, &style);
+        let last = added.last().map(|turn| OpenCalls::of(turn, self.handle.sessions(), id));
+        let last = last.unwrap_or(OpenCalls::Interrupted);
+        for (index, turn) in added.iter().enumerate().skip(added.len().saturating_sub(TURNS_SHOWN))
+        {
+            let open = if index + 1 == added.len() { last } else { OpenCalls::Interrupted };
+            let lines = replay::turn(turn, &changes, &agent, &style, open);
             self.voice.rendered(&lines.lines().map(str::to_owned).collect::<Vec<_>>());
         }
         Ok(())

@@ -82,6 +82,10 @@ impl Voice {
             true if plain || is_simple_terminal() => Look::Plain,
             true => Look::Rich,
         };
+        if look == Look::Plain {
+            // Notes and errors have no colours either.
+            anstream::ColorChoice::Never.write_global();
+        }
         Voice {
             typed,
             shown,
@@ -282,7 +286,8 @@ impl Voice {
         }
         let at = self.running.iter().position(|(id, _)| *id == call.id);
         let took = at.map_or(Duration::ZERO, |at| self.running.remove(at).1.elapsed());
-        self.notice(format_args!("  {}", tool_line::line(call, success, text, change, took)));
+        let room = columns().saturating_sub(2);
+        self.notice(format_args!("  {}", tool_line::line(call, success, text, change, (took, room))));
     }
 }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::input::Line;
 use super::output::Look;
 use super::permission_prompt::{DIFF_LINES, PermissionPrompt, PromptAnswer};
-use super::{Chat, STILL_WORKING, UNANSWERABLE, YES_OR_NO, tool_line};
+use super::{Chat, STILL_WORKING, UNANSWERABLE, YES_OR_NO, suspend, tool_line};
 use crate::errors::Error;
 use crate::out::{columns, wrapped};
 
@@ -38,14 +38,17 @@ impl Chat {
     pub(super) async fn answered(&mut self, end: &str) -> Option<String> {
         self.input.read_lines();
         let asked = self.ask_with(end)?;
-        tokio::select! {
-            line = self.input.next_since(asked) => match line? {
-                Line::Text(text) => Some(text),
-                _ => Some(String::new()),
-            },
-            terminated = self.signals.next() => {
-                self.terminated |= terminated;
-                None
+        loop {
+            tokio::select! {
+                line = self.input.next_since(asked) => return match line? {
+                    Line::Text(text) => Some(text),
+                    _ => Some(String::new()),
+                },
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
+                    return None;
+                }
+                () = suspend::continued() => self.voice.begin(end),
             }
         }
     }
@@ -55,21 +58,26 @@ impl Chat {
         self.input.read_lines();
         // Words are not split, and the answer is typed on the last line of the question.
         let room = columns().saturating_sub(YES_OR_NO.len() + 1);
-        match self.voice.look {
-            Look::Raw => self.voice.begin(question),
-            _ => self.voice.begin(wrapped(question, room).trim_end_matches('\n')),
-        }
+        let question = match self.voice.look {
+            Look::Raw => question.to_owned(),
+            _ => wrapped(question, room).trim_end_matches('\n').to_owned(),
+        };
+        self.voice.begin(&question);
         let Some(asked) = self.ask() else { return false };
-        let line = tokio::select! {
-            line = async {
-                match self.input.is_typed() {
-                    true => self.input.next_since(asked).await,
-                    false => self.input.next().await,
+        let line = loop {
+            tokio::select! {
+                line = async {
+                    match self.input.is_typed() {
+                        true => self.input.next_since(asked).await,
+                        false => self.input.next().await,
+                    }
+                } => break line,
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
+                    break None;
                 }
-            } => line,
-            terminated = self.signals.next() => {
-                self.terminated |= terminated;
-                None
+                // The shell has written since, and what was typed is gone.
+                () = suspend::continued() => self.voice.begin(&format!("{question}{YES_OR_NO}")),
             }
         };
         if !self.voice.typed {

@@ -11,17 +11,41 @@ use std::time::Instant;
 use rethread_agent::tool::FileChange;
 use rethread_agent::{Event, FileChanged};
 use rethread_core::message::{BlockKind, Call, Message};
-use rethread_core::sessions::LOST;
+use rethread_core::sessions::{self, LOST};
 use rethread_core::turn::{Turn, TurnPart};
-use rethread_core::{BlobId, Body, Entry, SessionId, Sessions};
+use rethread_core::{BlobId, Body, Entry, SessionId, Sessions, StoreError};
 use rethread_render::terminal::Style;
 
 use super::paint::Paint;
 use super::turn_view::TurnView;
 use crate::out::{indented, plural, wrapped};
 
-/// What is said of a call whose result is not in the log.
-const NO_RESULT: &str = "no result: it was interrupted, or is still running";
+/// What is said of a call whose result is not in the log, and will not be.
+const NO_RESULT: &str = "no result: it was interrupted";
+
+/// Calls whose results are not in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenCalls {
+    /// A turn is running in the session: their results may come.
+    Running,
+    Interrupted,
+}
+
+impl OpenCalls {
+    /// Those of the last turn of a session.
+    pub(crate) fn of(turn: &Turn<Entry>, sessions: &Sessions, id: SessionId) -> OpenCalls {
+        let messages = || turn.entries().iter().filter_map(|entry| entry.body.message());
+        let has_result = |call: &Call| {
+            messages().any(|message| message.results().any(|result| result.tool_use_id == call.id))
+        };
+        let is_open = messages().any(|message| message.calls().any(|call| !has_result(call)));
+        // Whether a turn runs is asked only where it matters.
+        match is_open.then(|| sessions.is_free(id)) {
+            Some(Err(sessions::Error::Store(StoreError::Held { .. }))) => OpenCalls::Running,
+            _ => OpenCalls::Interrupted,
+        }
+    }
+}
 
 /// Bytes of changed files that are read to count their lines; of what is beyond, the arguments of
 /// the calls are counted. A turn that edits thousands of lines a hundred times stays below.
@@ -58,6 +82,7 @@ pub(crate) fn turn(
     changes: &RecordedChanges,
     agent: &str,
     style: &Style,
+    open_calls: OpenCalls,
 ) -> String {
     let (now, paint) = (Instant::now(), Paint::of(style));
     let mut view = TurnView::new(agent, "", style.clone(), now);
@@ -116,8 +141,13 @@ pub(crate) fn turn(
         }
     }
     for call in open {
-        let (call, text) = (call.clone(), NO_RESULT.to_owned());
-        lines += &view.event(&Event::Result { call, success: false, text, change: None }, now);
+        lines += &match open_calls {
+            OpenCalls::Running => view.runs_elsewhere(call),
+            OpenCalls::Interrupted => {
+                let (call, text) = (call.clone(), NO_RESULT.to_owned());
+                view.event(&Event::Result { call, success: false, text, change: None }, now)
+            }
+        };
     }
     lines + &view.finish(now)
 }
@@ -168,7 +198,8 @@ mod tests {
         }
         let turns = turns(sessions.read(id, 0..9).expect("read"));
         let changes = RecordedChanges::default();
-        turns.iter().map(|it| turn(it, &changes, "build", &Style::plain(60))).collect()
+        let open = OpenCalls::of(turns.last().expect("a turn"), &sessions, id);
+        turns.iter().map(|it| turn(it, &changes, "build", &Style::plain(60), open)).collect()
     }
 
     #[test]
@@ -182,7 +213,7 @@ mod tests {
         ];
         assert_eq!(
             shown(said),
-            "You: edit\n\nbuild:\n  edit a.txt · +1 −1\n  edit b.txt · ✗ no result: it was interrupted, or is still\n    running\n\n"
+            "You: edit\n\nbuild:\n  edit a.txt · +1 −1\n  edit b.txt · ✗ no result: it was interrupted\n\n"
         );
     }
 

@@ -13,9 +13,16 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use rethread_render::terminal::{fit_line, line_width, wrap_line};
+use unicode_width::UnicodeWidthChar;
 
 /// Begins and ends a synchronized update: a terminal that supports it shows all of it at once.
 const UPDATE: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
+
+/// Switches automatic wrapping off for rows that are drawn again, and on again. Terminals disagree about
+/// the width of some characters, such as emoji with a skin tone: a row that is wider for the terminal than
+/// it is here is cut, and does not become two that were counted as one. Finished lines keep it: nobody
+/// counts them, and all of their text stays.
+const ROWS: (&str, &str) = ("\x1b[?7l", "\x1b[?7h");
 
 /// Erases this row from its beginning, and everything below it. Not with one sequence from the first
 /// column: at the top of its window, tmux takes that for a new page, and keeps the old one in its
@@ -151,7 +158,8 @@ impl Screen {
 
     /// Shows lines on the other screen.
     pub(super) fn draw_other(&self, lines: &[String]) -> io::Result<()> {
-        write(&format!("{}\x1b[H{}{}", UPDATE.0, written_over(lines), UPDATE.1))
+        let rows = written_over(lines);
+        write(&format!("{}{}\x1b[H{rows}{}{}", UPDATE.0, ROWS.0, ROWS.1, UPDATE.1))
     }
 
     /// Shows lines on the other screen, with the cursor at a line and column, or without one. What is
@@ -165,7 +173,8 @@ impl Screen {
             Some((row, column)) => format!("\x1b[{};{}H\x1b[?25h", row + 1, column + 1),
             None => String::new(),
         };
-        write(&format!("{}\x1b[?25l\x1b[H{}{cursor}{}", UPDATE.0, written_over(lines), UPDATE.1))
+        let rows = format!("{}\x1b[H{}{}", ROWS.0, written_over(lines), ROWS.1);
+        write(&format!("{}\x1b[?25l{rows}{cursor}{}", UPDATE.0, UPDATE.1))
     }
 
     /// Changes to the other screen, or back.
@@ -232,25 +241,38 @@ impl Screen {
             return None;
         }
         let mut frame = UPDATE.0.to_owned();
-        // What stays as it is above the first change is not written again.
+        // What stays as it is above the first change is not written again. The last row is, where rows
+        // are added below it: a line feed makes room for them at the bottom of the window, and moving
+        // the cursor down does not.
         let same = self.live.iter().zip(&live).take_while(|(old, new)| old == new).count();
-        let kept = if done.is_empty() && !self.stale { same.min(last) } else { 0 };
-        let text = live[kept..].join("\n");
+        let most = last.min(self.live.len().saturating_sub(1));
+        let kept = if done.is_empty() && !self.stale { same.min(most) } else { 0 };
         if !self.live.is_empty() {
             frame.push('\r');
             frame.push_str(&rows_between(self.down, kept));
         }
-        if self.live.is_empty() {
-            frame.push_str(&(done.to_owned() + &text));
+        let rows = if self.live.is_empty() {
+            frame.push_str(done);
+            live[kept..].join("\n")
         } else if self.stale {
             frame.push_str(ERASE_BELOW);
             // Lines that were finished for a wider window.
-            let fit = |line| wrap_line(line, self.columns, 0).join("\n") + "\n";
-            frame.extend(done.lines().map(fit));
-            frame.push_str(&text);
+            frame.extend(done.lines().map(|line| rewrapped(line, self.columns)));
+            live[kept..].join("\n")
         } else {
-            let text = done.to_owned() + &text;
-            frame.push_str(&written_over(text.split('\n')));
+            // One that takes two rows is written over the next, too.
+            let takes_two_rows = |line| widest(line) > self.columns;
+            if done.lines().any(takes_two_rows) {
+                frame.push_str(ERASE_BELOW);
+            }
+            frame.extend(done.split_inclusive('\n').map(|line| format!("\x1b[K{line}")));
+            match live.is_empty() {
+                true => written_over([""]),
+                false => written_over(&live[kept..]),
+            }
+        };
+        if !rows.is_empty() {
+            frame.push_str(&format!("{}{rows}{}", ROWS.0, ROWS.1));
         }
         if cursor != end {
             frame.push('\r');
@@ -278,6 +300,35 @@ fn written_over(rows: impl IntoIterator<Item = impl AsRef<str>>) -> String {
         }
     }
     written
+}
+
+/// A finished line in a narrower window, whole rows. What it begins with is repeated: the spaces of an
+/// indent, the bars of a quote.
+fn rewrapped(line: &str, columns: usize) -> String {
+    let mut text = 0;
+    let mut rest = line;
+    while let Some(first) = rest.chars().next().filter(|c| matches!(c, ' ' | '│' | '\x1b')) {
+        let length = match first {
+            '\x1b' => rest.find('m').map_or(rest.len(), |end| end + 1),
+            first => first.len_utf8(),
+        };
+        rest = &rest[length..];
+        let escape = &line[line.len() - rest.len() - length..line.len() - rest.len()];
+        if first != '\x1b' || escape == "\x1b[0m" {
+            text = line.len() - rest.len();
+        }
+    }
+    let (margin, text) = line.split_at(text);
+    let room = columns.saturating_sub(line_width(margin));
+    let (margin, room) = if room * 2 > columns { (margin, room) } else { ("", columns) };
+    wrap_line(text, room, 0).iter().map(|row| format!("{margin}{row}\n")).collect()
+}
+
+/// The columns a line takes at a terminal that counts each part of an emoji.
+fn widest(line: &str) -> usize {
+    let ascii: String = line.chars().filter(char::is_ascii).collect();
+    let others = line.chars().filter(|c| !c.is_ascii());
+    line_width(&ascii) + others.map(|c| c.width().unwrap_or(0)).sum::<usize>()
 }
 
 /// Moves the cursor from one row to another, in its column.
@@ -326,7 +377,7 @@ mod tests {
     fn bytes(frame: Option<String>) -> String {
         let frame = frame.expect("something changes");
         let inside = frame.strip_prefix(UPDATE.0).and_then(|rest| rest.strip_suffix(UPDATE.1));
-        inside.expect("one synchronized update").to_owned()
+        inside.expect("one synchronized update").replace(ROWS.0, "").replace(ROWS.1, "")
     }
 
     #[test]
@@ -385,6 +436,8 @@ mod tests {
         assert_eq!(next, format!("\r\x1b[1A\x1b[Kfour\n{ERASE_BELOW}status 2"));
         let fewer = bytes(screen.frame("", lines(&["one", "two"]), None));
         assert_eq!(fewer, format!("\r\x1b[2A{ERASE_BELOW}two"));
+        let more = bytes(screen.frame("", lines(&["one", "two", "three"]), None));
+        assert_eq!(more, format!("\r\x1b[Ktwo\n{ERASE_BELOW}three"), "a line feed makes room");
     }
 
     #[test]
@@ -395,6 +448,32 @@ mod tests {
         assert!(screen.resize(8, 6) && !screen.settles_in().is_zero());
         let next = bytes(screen.frame("seven words\n", lines(&["status"]), None));
         assert_eq!(next, format!("\r\x1b[1A{ERASE_BELOW}seven\nwords\nstatus"));
+    }
+
+    #[test]
+    fn a_finished_line_keeps_its_margin_when_the_window_gets_narrower() {
+        for (line, rows) in [
+            ("│ one two", "│ one\n│ two\n"),
+            ("\x1b[2m│ \x1b[0mone two", "\x1b[2m│ \x1b[0mone\n\x1b[2m│ \x1b[0mtwo\n"),
+            ("  \x1b[2mone two\x1b[0m", "  \x1b[2mone\n  two\x1b[0m\n"),
+            ("      one two", "      one two\n"),
+        ] {
+            let columns = if line.starts_with("      ") { 13 } else { 6 };
+            assert_eq!(rewrapped(line, columns), rows);
+        }
+        assert_eq!(rewrapped("    one two", 6), "one\ntwo\n", "a margin of half the window");
+        assert_eq!(rewrapped("", 6), "\n");
+    }
+
+    #[test]
+    fn only_rows_that_are_drawn_again_are_cut_by_a_terminal_that_counts_more_columns() {
+        let mut screen = screen(true);
+        let live = || lines(&["👍🏽 one", "status"]);
+        let first = screen.frame("done\n", live(), None).expect("a frame");
+        let rows = format!("{}👍🏽 one\nstatus{}", ROWS.0, ROWS.1);
+        assert_eq!(first, format!("{}done\n{rows}{}", UPDATE.0, UPDATE.1));
+        let next = bytes(screen.frame("👍🏽 of nineteen colum\n", live(), None));
+        assert!(next.starts_with(&format!("\r\x1b[1A{ERASE_BELOW}\x1b[K👍🏽 of")), "{next:?}");
     }
 
     #[test]

@@ -44,6 +44,14 @@ pub(super) fn catch(mode: ModeWatch, lines: WeakSender<(Instant, Line)>) -> std:
     Ok(())
 }
 
+/// Waits until the program continues after it was suspended.
+pub(super) async fn continued() {
+    match signal(SignalKind::from_raw(Signal::CONT.as_raw())) {
+        Ok(mut signals) => drop(signals.recv().await),
+        Err(_) => std::future::pending().await,
+    }
+}
+
 /// Whether there is a shell that controls this program as a job. Without one it would stay
 /// suspended forever: a terminal that was opened only for it has none.
 fn can_be_continued() -> bool {

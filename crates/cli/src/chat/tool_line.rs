@@ -10,12 +10,16 @@ use rethread_agent::tool::FileChange;
 use rethread_agent::{DECLINED, NOT_RUN};
 use rethread_core::message::Call;
 use rethread_render::Diff;
+use rethread_render::terminal::{fit_line, line_width};
 use serde_json::{Map, Value};
 
 use crate::out::{clean, count, one_line, plural};
 
-/// Columns of an argument. The line is cut at the window; this keeps the result on it.
+/// Columns of an argument. What a call does is readable then, in a wide window too.
 const ARGUMENT_COLUMNS: usize = 60;
+
+/// Columns that are left for what a call does, if its result is to be on the same line.
+const WHAT_COLUMNS_MIN: usize = 16;
 
 /// Steps of a `todo` list that are shown.
 const TODO_LINES: usize = 50;
@@ -116,17 +120,22 @@ pub(super) fn outcome(
     parts
 }
 
-/// The whole line: the call, and its result.
+/// The whole line: the call, and its result. The call is cut where both do not fit into so many columns,
+/// unless too little of it would be left.
 pub(super) fn line(
     call: &Call,
     success: bool,
     text: &str,
     change: Option<&FileChange>,
-    took: Duration,
+    (took, columns): (Duration, usize),
 ) -> String {
-    let mut parts = vec![what(call)];
-    parts.extend(outcome(call, success, text, change, took));
-    parts.join(" · ")
+    let outcome: String =
+        outcome(call, success, text, change, took).iter().map(|part| format!(" · {part}")).collect();
+    let (what, room) = (what(call), columns.saturating_sub(line_width(&outcome)));
+    match room >= WHAT_COLUMNS_MIN {
+        true => fit_line(&what, room) + &outcome,
+        false => what + &outcome,
+    }
 }
 
 /// The verb of a call, by which many are counted together.
@@ -339,7 +348,7 @@ mod tests {
     }
 
     fn shown(name: &str, input: Value, text: &str, seconds: u64) -> String {
-        line(&call(name, input), true, text, None, Duration::from_secs(seconds))
+        line(&call(name, input), true, text, None, (Duration::from_secs(seconds), 80))
     }
 
     #[test]
@@ -448,18 +457,38 @@ mod tests {
     }
 
     #[test]
+    fn the_result_of_a_call_is_on_its_line_and_the_call_is_cut_instead() {
+        let run = call("run", json!({"command": "words of a command ".repeat(9)}));
+        let in_columns =
+            |columns| line(&run, true, "[exit code 3]", None, (Duration::from_secs(4), columns));
+        for (columns, expected) in [
+            (78, "run words of a command words of a command words of a command w… · exit 3 · 4 s"),
+            (77, "run words of a command words of a command words of a command … · exit 3 · 4 s"),
+            (38, "run words of a command… · exit 3 · 4 s"),
+            (31, "run words of a … · exit 3 · 4 s"),
+        ] {
+            assert_eq!(in_columns(columns), expected);
+            assert!(line_width(expected) == columns, "{expected}");
+        }
+        assert!(
+            in_columns(20).starts_with("run words of a command words"),
+            "nothing would be left"
+        );
+    }
+
+    #[test]
     fn a_failure_says_why() {
         let run = call("run", json!({"command": "sleep 9"}));
         let text = "a\nb\n[killed, because 60 s had passed]";
         assert_eq!(
-            line(&run, false, text, None, Duration::from_secs(61)),
+            line(&run, false, text, None, (Duration::from_secs(61), 80)),
             "run sleep 9 · ✗ killed, because 60 s had passed · 1 min 1 s"
         );
         let task = call("task", json!({"agent": "explore", "prompt": "look"}));
         let text = "so far\n\n[`explore` worked in session 1: 2 rounds]\n[stopped]";
         assert_eq!(outcome(&task, false, text, None, Duration::ZERO), ["✗ stopped"]);
         let read = call("read_file", json!({"path": "x"}));
-        let line = line(&read, false, "`x` is not there", None, Duration::ZERO);
+        let line = line(&read, false, "`x` is not there", None, (Duration::ZERO, 80));
         assert_eq!(line, "read x · ✗ `x` is not there");
         let declined = |said: &str| outcome(&read, false, said, None, Duration::ZERO).concat();
         assert_eq!(declined(DECLINED), "✗ you declined");

@@ -253,6 +253,13 @@ impl TurnView {
         self.close(now) + &self.written(Last::Note, &lines)
     }
 
+    /// Shows a call that a turn in another program is running.
+    pub(super) fn runs_elsewhere(&mut self, call: &Call) -> String {
+        let line = format!("{} · still running", tool_line::what(call));
+        let lines = self.wrapped(INDENT.0, &self.paint.dim(&line), INDENT.1.len());
+        self.close_text() + &self.close_counted() + &self.written(Last::Tools, &lines)
+    }
+
     /// The lines that may still change: at most `rows` of the reply, and the status line.
     pub(super) fn live(&self, now: Instant, rows: usize) -> Vec<String> {
         let mut lines = Vec::new();
@@ -319,8 +326,9 @@ impl TurnView {
         let line = happening(&what, took, stop, self.style.width, self.paint);
         match self.doing {
             Doing::Thinking if self.running.is_empty() => {
-                let thought = format!("{line} · {}", latest_words(&self.thought));
-                self.paint.dim(&fit_line(&thought, self.style.width))
+                let room = self.style.width.saturating_sub(line_width(&line));
+                let thought = format!(" · {}", latest_words(&self.thought));
+                line + &self.paint.dim(&fit_line(&thought, room))
             }
             _ => line,
         }
@@ -364,7 +372,8 @@ impl TurnView {
         }
         let mut done = self.close_counted();
         self.shown += 1;
-        let line = tool_line::line(call, success, text, change, took);
+        let room = self.style.width.saturating_sub(INDENT.0.len());
+        let line = tool_line::line(call, success, text, change, (took, room));
         let line = match success {
             true => self.paint.dim(&line),
             false => self.paint.bad(&line),
@@ -393,7 +402,8 @@ impl TurnView {
                 let done = self.close_counted();
                 self.shown += 1;
                 let change = change.as_deref();
-                let line = tool_line::line(call, *success, text, change, Duration::ZERO);
+                let room = self.style.width.saturating_sub(INDENT.1.len());
+                let line = tool_line::line(call, *success, text, change, (Duration::ZERO, room));
                 let lines = self.wrapped(INDENT.1, &self.paint.dim(&line), INDENT.1.len() + 2);
                 done + &self.written(Last::Tools, &lines)
             }

@@ -35,6 +35,14 @@ const TICK: Duration = Duration::from_millis(250);
 /// rendered again.
 const FRAME: Duration = Duration::from_millis(33);
 
+/// The share of the window that the open block gets at most: a third. Where the window becomes half as
+/// wide, a terminal makes two rows of each, and they are still in the window, to be drawn again; what
+/// has scrolled away cannot be.
+const OPEN_SHARE: usize = 3;
+
+/// Rows it gets in a low window, all the same.
+const OPEN_ROWS_MIN: usize = 4;
+
 /// A turn that is watched.
 struct Watch {
     view: TurnView,
@@ -159,7 +167,8 @@ impl Chat {
                     None => keys_end = true,
                 },
                 () = tokio::time::sleep(wait), if is_due => {}
-                event = receiver.recv() => {
+                // What comes while the window is changing is rendered for the size it gets.
+                event = receiver.recv(), if watch.screen.settles_in().is_zero() => {
                     let Some(event) = event else { return Ok(()) };
                     self.watched_event(watch, event)?;
                     // What came with it is shown with it.
@@ -305,7 +314,8 @@ impl Chat {
                     done += &wrapped(&note, screen.columns);
                 }
                 let line = happening(what, began.elapsed(), stop, screen.columns, paint);
-                screen.draw_if_settled(&mut done, vec![line])?;
+                let typed = typed.shown(screen.columns, paint);
+                screen.draw_if_settled(&mut done, std::iter::once(line).chain(typed).collect())?;
             } else if !note.is_empty() {
                 self.voice.notice(note);
             }
@@ -436,8 +446,10 @@ impl Watch {
             }
             None => {
                 let typed = self.typed.shown(self.screen.columns, self.paint);
+                // Below the open block there are a blank line and the status.
+                let most = (self.screen.rows / OPEN_SHARE).max(OPEN_ROWS_MIN) + 2;
                 let rows = self.screen.rows.saturating_sub(1 + typed.len());
-                let mut live = self.view.live(Instant::now(), rows);
+                let mut live = self.view.live(Instant::now(), rows.min(most));
                 live.extend(typed);
                 live
             }

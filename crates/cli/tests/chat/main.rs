@@ -8,6 +8,7 @@ mod editing;
 #[path = "../cli/home.rs"]
 #[allow(dead_code, reason = "shared with the tests of the commands")]
 mod home;
+mod last_row;
 mod lines;
 mod page;
 mod permission;

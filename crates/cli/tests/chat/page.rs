@@ -51,3 +51,41 @@ fn the_sessions_of_a_chain_are_one_page() {
     assert_eq!(page.matches("<h1").count(), 2, "{page}");
     assert_eq!(page.matches("<title>").count(), 1, "{page}");
 }
+
+#[test]
+fn what_a_page_cannot_show_is_counted_in_whole_words() {
+    let home = Home::new();
+    let unknown = json!({"type": "hologram", "depth": 3});
+    let lines = [
+        json!({"role": "user", "content": "Show me."}).to_string(),
+        json!({"role": "assistant", "content": [{"type": "text", "text": "Look."}, unknown, unknown]})
+            .to_string(),
+        json!({"role": "assistant", "content": [{"type": "text", "text": "Again."}, unknown]})
+            .to_string(),
+    ];
+    home.session("one", &[&lines[0], &lines[2]]);
+    home.session("many", &[&lines[0], &lines[1], &lines[2]]);
+    for format in ["html", "openai"] {
+        for (session, left) in [("one", "1 unknown block"), ("many", "3 unknown blocks")] {
+            let said = home.run(&["export", session, "--format", format]).err;
+            assert!(said.contains(&format!("Not in this format: {left}\n")), "{format}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_heading_right_after_a_folded_box_keeps_its_distance() {
+    let home = Home::new();
+    let reply = json!({"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "First I think.", "signature": "s"},
+        {"type": "text", "text": "## The answer\n\nForty-two."}]});
+    let lines = [json!({"role": "user", "content": "Why?"}).to_string(), reply.to_string()];
+    home.session("page", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let page = home.run(&["export", "page", "--format", "html"]).out;
+    // The first heading of a text has no space above it otherwise.
+    assert!(page.contains(".rendered > :first-child { margin-top: 0; }"), "{page}");
+    assert!(page.contains("</details>\n<div class=\"rendered\"><h2 "), "{page}");
+    let rule =
+        "details + .rendered > :is(h1, h2, h3, h4, h5, h6):first-child { margin-top: 1.2em; }";
+    assert!(page.contains(rule), "{page}");
+}

@@ -148,6 +148,72 @@ fn a_resize_in_the_middle_of_a_reply_loses_nothing_and_leaves_no_artefacts() {
 }
 
 #[test]
+fn an_open_block_takes_a_third_of_the_window_so_that_a_narrower_one_still_holds_it() {
+    let home = Home::new();
+    let text = "some words of a long sentence, ".repeat(60);
+    let server = Server::start([Answer::text(format!("{text}end.")).slowly(50)]);
+    let mut window = open(&home, &server, (80, 24), &[]);
+    window.say("hello");
+    // The label is the first line of it that is left out.
+    let is_cut = |shown: &str| !shown.contains("build:") && shown.contains("• writing");
+    let shown = window.until("a block that is cut", is_cut);
+    let rows = shown.lines().filter(|line| line.contains("words")).count();
+    assert!((6..=24 / 3).contains(&rows), "{shown}");
+    server.release();
+    finished(&window, "end.");
+    let all = window.everything();
+    let said: Vec<&str> = from(&all, "some words").split_whitespace().collect();
+    let expected: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(said[..expected.len()], expected, "{all}");
+}
+
+#[test]
+fn what_is_finished_while_the_window_changes_is_wrapped_for_the_size_it_gets() {
+    let home = Home::new();
+    let words = "some words of a sentence, ".repeat(12);
+    let text = format!("> {words}\n\n- {words}\n\nThen.");
+    let server = Server::start([
+        Answer::text(text).and_calls([("list_dir", json!({}))]).slowly(2),
+        Answer::text("Last.").slowly(0),
+    ]);
+    let mut window = open(&home, &server, (100, 40), &[]);
+    window.say("hello");
+    window.shows(&["• writing", "some"]);
+    window.resize(80, 40);
+    server.release();
+    // When the next request comes, all of the first reply has been read.
+    server.wait_for_requests(2);
+    window.resize(50, 40);
+    server.release();
+    let shown = finished(&window, "Last.");
+    let said = from(&shown, "│ some");
+    let (quote, rest) = said.split_once("\n\n").expect("the list");
+    let (item, _) = rest.split_once("\n\n").expect("the end");
+    assert!(quote.lines().all(|line| line.starts_with("│ ")), "{shown}");
+    assert!(item.lines().skip(1).all(|line| line.starts_with("  ")), "{shown}");
+}
+
+#[test]
+fn rows_that_are_drawn_again_are_cut_by_a_terminal_that_counts_more_and_finished_ones_wrap() {
+    const THUMB: &str = "👍🏽";
+    let home = Home::new();
+    let thumbs = format!("{THUMB} ").repeat(60);
+    let server = Server::start([Answer::text(format!("{thumbs}\n\nDone.")).slowly(30)]);
+    let mut window = open(&home, &server, (80, 24), &[]);
+    window.say("hello");
+    window.shows(&["• writing", THUMB]);
+    let wrapping = |window: &Window| -> usize {
+        let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
+        let on = bytes.split("\x1b[?7h").map(|part| part.split("\x1b[?7l").next().unwrap_or(""));
+        on.map(|part| part.matches(THUMB).count()).sum()
+    };
+    assert_eq!(wrapping(&window), 0, "only live rows have been written");
+    server.release();
+    finished(&window, "Done.");
+    assert_eq!(wrapping(&window), 60, "each was written once as finished text");
+}
+
+#[test]
 fn a_slow_first_word_is_waited_for_with_a_clock_and_a_way_out() {
     let home = Home::new();
     let server = Server::start([Answer::text("Hello.").slowly(0)]);
@@ -185,7 +251,9 @@ fn a_long_command_is_seen_running_with_its_output_and_then_in_one_line() {
         let shown = finished(&window, "It went well.");
         let shown = without_times(from(&shown, "/e) y"));
         assert!(shown.contains("\n    one\n    two\n    three\n\nIt went well.\n"), "{shown}");
-        assert!(shown.contains("exit 0"), "{shown}");
+        // What came of it is on the line of the call, which is cut for that.
+        let line = shown.lines().find(|line| line.contains("exit 0")).expect("its line");
+        assert!(line.starts_with("  run echo one; "), "{shown}");
         assert!(!shown.contains("running"), "{shown}");
     }
 }
@@ -306,6 +374,30 @@ fn thinking_is_one_line_and_can_be_shown() {
 }
 
 #[test]
+fn thinking_is_dimmed_while_it_comes() {
+    let home = Home::new();
+    let answer = Answer::text("Forty-two.").thinking("First I multiply.", "signature").slowly(5);
+    let server = Server::start([answer]);
+    let colours = [("TERM", "xterm-256color".to_owned()), ("NO_COLOR", String::new())];
+    let variables = [&server.vars()[..], &colours].concat();
+    let mut window =
+        Window::open(&home, (80, 24), &["--model", "anthropic/scripted-1"], &variables);
+    at_prompt(&window);
+    window.say("what is six times seven?");
+    window.shows(&["• thinking", " · First I multiply."]);
+    let emulated = window.emulated(&window.bytes());
+    let screen = emulated.screen();
+    let rows: Vec<String> = screen.rows(0, 80).collect();
+    let row = rows.iter().position(|row| row.contains("multiply")).expect("the row");
+    let at = rows[row].chars().take_while(|c| *c != 'F').count();
+    let is_dim = |column| screen.cell(row as u16, column as u16).is_some_and(vt100::Cell::dim);
+    assert!((at..at + "First I multiply.".len()).all(is_dim), "{}", rows[row]);
+    assert!(!is_dim(2), "what is happening is not");
+    server.release();
+    finished(&window, "Forty-two.");
+}
+
+#[test]
 fn what_is_typed_ahead_is_shown_and_sent_and_never_answers_a_question() {
     let home = Home::new();
     let server = Server::start([
@@ -381,9 +473,12 @@ fn a_user_who_looks_at_another_window_is_notified_when_a_long_turn_ends() {
 
 #[test]
 fn plain_only_ever_adds_lines() {
-    for (variables, args) in
-        [(vec![], vec!["--plain"]), (vec![("TERM", "dumb".to_owned())], vec![])]
-    {
+    let colours = vec![("TERM", "xterm-256color".to_owned()), ("NO_COLOR", String::new())];
+    for (variables, args) in [
+        (vec![], vec!["--plain"]),
+        (colours, vec!["--plain"]),
+        (vec![("TERM", "dumb".to_owned())], vec![]),
+    ] {
         let home = Home::new();
         let server = Server::start([
             Answer::text("# Title\n\nSome *text*.").and_calls([("list_dir", json!({}))]),
@@ -401,6 +496,8 @@ fn plain_only_ever_adds_lines() {
                 .starts_with(&format!("build:\n# Title\n\nSome text.\n\n{entries}")),
             "{shown}"
         );
+        window.say("/nosuch");
+        window.shows(&["error: no command"]);
         let bytes = window.bytes();
         assert!(!bytes.contains(&0x1b), "{:?}", String::from_utf8_lossy(&bytes));
     }
@@ -513,12 +610,43 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
     second.say("y");
     second.shows(&["📝 Generating session summary...", "• compacting · Esc stops"]);
     server.wait_for_requests(5);
+    second.press("typed in the meantime");
+    second.until("what is typed", |shown| {
+        without_times(shown).ends_with("• compacting · Esc stops\nYou: typed in the meantime")
+    });
+    second.press("\x15");
     second.press("\x1b");
     second.shows(&["(stopped; the session is unchanged)"]);
     server.release();
     at_prompt(&second);
     second.say("four");
     finished(&second, "Fourth.");
+}
+
+#[test]
+fn a_call_that_still_runs_in_another_window_is_not_shown_as_failed() {
+    let home = Home::new();
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": "until [ -e go ]; do sleep 0.02; done"}))]),
+        Answer::text("It went well."),
+    ]);
+    let mut first = open(&home, &server, (80, 24), &["--name", "shared"]);
+    first.say("do it");
+    first.shows(&["? (y/n/"]);
+    first.say("y");
+    first.shows(&["• running"]);
+    let args = ["-c", "--model", "openai/scripted-1"];
+    let mut second = Window::open(&home, (80, 24), &args, &server.vars());
+    let running = "  run until [ -e go ]; do sleep 0.02; done · still running\n";
+    let shown = finished(&second, running);
+    assert!(!shown.contains('✗'), "{shown}");
+    second.say("/history");
+    second.until("the call again", |shown| shown.matches(running).count() == 2);
+    std::fs::write(home.path().join("go"), "").expect("written");
+    finished(&first, "It went well.");
+    second.until("the prompt", |shown| shown.ends_with("\nYou:"));
+    second.say("/history");
+    second.shows(&["done · exit 0", "It went well."]);
 }
 
 #[test]

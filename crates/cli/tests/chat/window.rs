@@ -28,9 +28,31 @@ impl Window {
         args: &[&str],
         variables: &[(&str, String)],
     ) -> Window {
+        Window::open_after("", home, (columns, rows), args, variables)
+    }
+
+    /// The same in a window in which so many numbered lines were printed before.
+    pub(crate) fn open_below(
+        printed: usize,
+        home: &Home,
+        size: (u16, u16),
+        args: &[&str],
+        variables: &[(&str, String)],
+    ) -> Window {
+        Window::open_after(&format!("seq -f 'row %g.' {printed}; "), home, size, args, variables)
+    }
+
+    fn open_after(
+        before: &str,
+        home: &Home,
+        (columns, rows): (u16, u16),
+        args: &[&str],
+        variables: &[(&str, String)],
+    ) -> Window {
         let program = quoted(&[&[env!("CARGO_BIN_EXE_rethread")], args].concat());
-        let line =
-            format!("stty cols {columns} rows {rows}; echo \"device $(tty) $$.\"; exec {program}");
+        let line = format!(
+            "stty cols {columns} rows {rows}; echo \"device $(tty) $$.\"; {before}exec {program}"
+        );
         let mut terminal = Terminal::run(home, &line, variables);
         terminal.expect("device ");
         let device = terminal.expect(" ");

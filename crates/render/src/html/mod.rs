@@ -58,11 +58,7 @@ impl Page {
 
     fn block(&mut self, kind: &Kind, in_paragraphs: bool) {
         match kind {
-            Kind::Paragraph(spans) if in_paragraphs => {
-                self.out += "<p dir=\"auto\">";
-                self.spans(spans);
-                self.out += "</p>\n";
-            }
+            Kind::Paragraph(spans) if in_paragraphs => self.paragraph("", spans),
             Kind::Paragraph(spans) => self.spans(spans),
             Kind::Heading { level, spans } => self.heading(*level, spans),
             Kind::Code { language, text } => self.code(language, text),
@@ -80,6 +76,14 @@ impl Page {
             Kind::Table(table) => self.table(table),
             Kind::Rule => self.out += "<hr>\n",
         }
+    }
+
+    /// A paragraph, with a tag of ours before its text.
+    fn paragraph(&mut self, tag: &'static str, spans: &[Span]) {
+        self.out += "<p dir=\"auto\">";
+        self.out += tag;
+        self.spans(spans);
+        self.out += "</p>\n";
     }
 
     fn heading(&mut self, level: u8, spans: &[Span]) {
@@ -129,16 +133,27 @@ impl Page {
             Some(start) => writeln!(self.out, "<ol start=\"{start}\">").expect(WRITES),
         }
         for item in &list.items {
-            self.out += match item.checked {
-                None => "<li dir=\"auto\">",
-                Some(true) => {
-                    "<li class=\"task\" dir=\"auto\"><input type=\"checkbox\" disabled checked> "
-                }
-                Some(false) => {
-                    "<li class=\"task\" dir=\"auto\"><input type=\"checkbox\" disabled> "
-                }
+            let tick = match item.checked {
+                None => "",
+                Some(true) => "<input type=\"checkbox\" disabled checked> ",
+                Some(false) => "<input type=\"checkbox\" disabled> ",
             };
-            self.blocks(&item.blocks, list.loose);
+            // The box takes the place of a bullet; a number stays.
+            self.out += match (item.checked, list.start) {
+                (Some(_), None) => "<li class=\"task\" dir=\"auto\">",
+                _ => "<li dir=\"auto\">",
+            };
+            match item.blocks.split_first() {
+                // The box and its text are on one line.
+                Some((Block { kind: Kind::Paragraph(spans), .. }, others)) if list.loose => {
+                    self.paragraph(tick, spans);
+                    self.blocks(others, true);
+                }
+                _ => {
+                    self.out += tick;
+                    self.blocks(&item.blocks, list.loose);
+                }
+            }
             self.out += "</li>\n";
         }
         self.out += if list.start.is_some() { "</ol>\n" } else { "</ul>\n" };

@@ -28,8 +28,10 @@ pub(crate) enum Marker {
     /// A bullet, by how many lists it is in.
     Bullet(usize),
     Number(u64),
+    /// A box, after its number if the list has numbers.
     Task {
         done: bool,
+        number: Option<u64>,
     },
 }
 
@@ -124,7 +126,7 @@ impl<'d> Flat<'d> {
 
     fn marker(&self, item: &Item, number: Option<u64>) -> Marker {
         match (item.checked, number) {
-            (Some(done), _) => Marker::Task { done },
+            (Some(done), number) => Marker::Task { done, number },
             (None, Some(number)) => Marker::Number(number),
             (None, None) => Marker::Bullet(self.lists),
         }

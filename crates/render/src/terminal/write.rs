@@ -223,8 +223,10 @@ fn marker_text(marker: Marker, style: &Style) -> String {
         Marker::Bullet(_) if style.plain => "-".to_owned(),
         Marker::Bullet(depth) => ["•", "◦", "▪"][depth % 3].to_owned(),
         Marker::Number(number) => format!("{number}."),
-        Marker::Task { done: true } => "[x]".to_owned(),
-        Marker::Task { done: false } => "[ ]".to_owned(),
+        Marker::Task { done, number } => {
+            let number = number.map(|number| format!("{number}. ")).unwrap_or_default();
+            format!("{number}{}", if done { "[x]" } else { "[ ]" })
+        }
     }
 }
 

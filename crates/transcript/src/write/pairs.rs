@@ -57,12 +57,12 @@ impl Pairs {
                             self.open.remove(at);
                             content.push(block.clone());
                         }
-                        None => self.leave("result without a call"),
+                        None => self.leave("unmatched result"),
                     }
                 }
                 BlockKind::Text(text) | BlockKind::Prefix(text) if text.is_empty() => {}
                 BlockKind::Thinking(_) => self.leave("thinking block"),
-                BlockKind::Unknown => self.leave("block of an unknown kind"),
+                BlockKind::Unknown => self.leave("unknown block"),
                 _ => content.push(block.clone()),
             }
         }

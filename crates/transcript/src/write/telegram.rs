@@ -82,7 +82,7 @@ impl Writer for Telegram<'_> {
         };
         let text = message.plain_text();
         if message.content.iter().any(|block| block.as_text().is_none()) {
-            leave("message with more than text");
+            leave("non-text message");
         }
         let spoken = matches!(message.role, Role::User | Role::Assistant);
         if !spoken || text.is_empty() {

@@ -118,7 +118,7 @@ impl<'a> Html<'a> {
                 BlockKind::ToolResult(_) => {}
                 BlockKind::Image { .. } => write!(self.out, "<p class=\"note\">(picture)</p>")?,
                 BlockKind::Unknown => {
-                    *self.left_out.entry("block of an unknown kind").or_default() += 1;
+                    *self.left_out.entry("unknown block").or_default() += 1;
                 }
             }
         }

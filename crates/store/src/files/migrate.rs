@@ -26,13 +26,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::disk::{Disk, OrStoreError, names, sum};
+use super::disk::{Disk, OrStoreError, failed, names, sum};
 use super::import_edits::IMPORTED;
 use super::mirror::{OpenOptions, made_of};
 use super::repair::{read_own, rebuilt};
 use super::visible::{ACTIVE, ID, METADATA, NAME, SUMMARY, set_called, stem_of};
 use crate::progress::Progress;
-use crate::sqlite::{Shown, SqliteStore};
+use crate::sqlite::{Location, Shown, SqliteStore, Stamp};
 
 const ACTION: &str = "bring the directory up to date";
 
@@ -82,8 +82,8 @@ struct Folded {
 
 #[derive(Deserialize)]
 struct Sig {
-    changed: i64,
-    size: u64,
+    #[serde(flatten)]
+    stamp: Stamp,
     sum: String,
 }
 
@@ -266,10 +266,8 @@ impl Old {
         let visible = read_own(&path, id);
         let summary = header.extra.get(SUMMARY).map(|_| 0);
         Ok(record.sig.as_ref().map(|sig| Shown {
-            stem,
-            archived,
-            changed: sig.changed,
-            size: sig.size,
+            at: Location { stem, archived },
+            stamp: sig.stamp,
             sum: sig.sum.clone(),
             entries: known,
             made_of: if record.stale { String::new() } else { made_of(&header) },
@@ -397,8 +395,7 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
     let mut log = part.as_os_str().to_owned();
     log.push("-wal");
     if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
-        let source = "SQLite left its log behind".into();
-        return Err(StoreError::Backend { store: "files", action: ACTION, source });
+        return Err(failed(ACTION, "SQLite left its log behind"));
     }
     let folder = database.parent().unwrap_or(root);
     if in_place {

@@ -39,7 +39,7 @@ use rethread_core::store::{
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, SessionKind, Store,
-    StoreError, World,
+    World,
 };
 
 use disk::{Disk, Real};
@@ -83,9 +83,12 @@ impl FilesStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotAStore`] if the path is not a directory, [`StoreError::Newer`] if a newer
-    /// version wrote it, [`StoreError::Busy`] if another process holds its lock for too long;
-    /// otherwise I/O errors.
+    /// [`NotAStore`] if the path is not a directory, [`Newer`] if a newer version wrote it, [`Busy`]
+    /// if another process holds its lock for too long; otherwise I/O errors.
+    ///
+    /// [`NotAStore`]: rethread_core::StoreError::NotAStore
+    /// [`Newer`]: rethread_core::StoreError::Newer
+    /// [`Busy`]: rethread_core::StoreError::Busy
     pub fn open(path: &Path, limit: FilesLimit, world: Arc<dyn World>) -> Result<FilesStore> {
         FilesStore::open_telling(path, limit, world, None)
     }
@@ -100,12 +103,7 @@ impl FilesStore {
         let mirror = store.mirror.clone();
         let thread = std::thread::Builder::new().name("rethread-mirror".into());
         let thread = thread.spawn(move || mirror.keep_up());
-        let failed = |error: std::io::Error| StoreError::Backend {
-            store: "files",
-            action: "start a thread",
-            source: error.into(),
-        };
-        store.thread = Some(thread.map_err(failed)?);
+        store.thread = Some(thread.map_err(|error| disk::failed("start a thread", error))?);
         Ok(store)
     }
 
@@ -232,8 +230,7 @@ impl Store for FilesStore {
         header.extra = migrate::in_paths(header.extra);
         // The id that another program gave it elsewhere may be taken here.
         let stem = visible::stem_of(&header);
-        let there = |archived| self.mirror.path_of(&stem, archived).symlink_metadata().is_ok();
-        if (there(false) || there(true)) && self.db().get(&header.owner, header.id).is_err() {
+        if self.mirror.is_taken(&stem) && self.db().get(&header.owner, header.id).is_err() {
             let shown = visible::shown_as(&header);
             visible::set_called(&mut header, None, shown.as_deref());
         }
@@ -284,7 +281,7 @@ impl Store for FilesStore {
         limit: usize,
     ) -> Result<Page> {
         self.look(owner)?;
-        if !is_local(owner) || self.mirror.known().active.is_empty() {
+        if !is_local(owner) || !self.mirror.known().active {
             let mut page = self.db().list(owner, filter, after, limit)?;
             page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
             return Ok(page);

@@ -16,7 +16,7 @@ use rethread_core::{Body, Entry, Header, NewEntry, Owner, Raw, SessionId, StoreE
 
 use super::disk::{Disk, OrStoreError, Real, names};
 use super::import_edits::entries_of;
-use super::mirror::{BUSY, DATABASE, Held, Mirror, Pass, Reach, busy};
+use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach, lock};
 use super::visible::{self, Visible, likeness};
 use crate::sqlite::{Mirrored, SqliteStore};
 
@@ -138,7 +138,7 @@ impl Pass<'_> {
         }
         // The file is examined again: it may have been rewritten while the log was unusable.
         if let Some(shown) = &one.shown {
-            let path = mirror.path_of(&shown.stem, shown.archived);
+            let path = mirror.path_of(&shown.at);
             self.seen.skipped.remove(&path);
             let mut shown = shown.clone();
             (shown.entries, shown.made_of) = (entries.len() as u64, String::new());
@@ -173,7 +173,7 @@ impl Pass<'_> {
     /// The visible file of a session, if it can be read and is its own.
     fn file_of(&self, one: &Mirrored) -> Option<Visible> {
         let shown = one.shown.as_ref()?;
-        read_own(&self.mirror.path_of(&shown.stem, shown.archived), one.id)
+        read_own(&self.mirror.path_of(&shown.at), one.id)
     }
 }
 
@@ -187,8 +187,8 @@ pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Op
     if !database.is_file() {
         return Ok(None);
     }
-    let lock = disk.open(&ours.join("lock")).or_store_error(root, ACTION)?;
-    let _held = Held::new(&lock, root, BUSY)?.ok_or_else(|| busy(root))?;
+    disk.open(&ours.join("lock")).or_store_error(root, ACTION)?;
+    let _lock = lock(root)?;
     let read = SqliteStore::open(&database, world.clone())
         .and_then(|store| store.mirrored(&Owner::local()).map(drop));
     match read {

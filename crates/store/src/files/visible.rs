@@ -20,6 +20,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::compare::Likeness;
+use super::disk::sum;
 
 /// The kind of an entry with a message that we cannot parse, kept as it was written.
 const FOREIGN: &str = "foreign";
@@ -159,6 +160,8 @@ pub(super) struct Visible {
     pub(super) messages: Vec<VisibleMessage>,
     /// `metadata` as it is in the file.
     pub(super) metadata: Raw,
+    /// The beginning of the file's SHA-256.
+    pub(super) sum: String,
     /// The header we wrote into it, if we did.
     pub(super) ours: Option<Header>,
     /// The fields we do not know.
@@ -191,6 +194,7 @@ pub(super) enum NoSession {
 
 /// Reads a session file.
 pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
+    let sum = sum(text.as_bytes());
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let other = |why: &str| NoSession::Other(format!("it is not a session: {why}"));
     if text.trim().is_empty() {
@@ -247,6 +251,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
         model,
         messages: messages.iter().map(said).collect(),
         metadata: says,
+        sum,
         ours,
         extra: ExtraFields(inside.chain(beside).chain(summary).collect()),
     })

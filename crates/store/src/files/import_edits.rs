@@ -26,7 +26,7 @@ use rethread_core::{
     Body, EntryId, Header, Name, NewEntry, Owner, Raw, SessionId, Store, StoreError, readable_id,
 };
 
-use super::compare::{Compared, Likeness, compared};
+use super::compare::{Likeness, first_new};
 use super::disk::OrStoreError;
 use super::mirror::{Pass, Reach, made_of};
 use super::visible::{
@@ -110,7 +110,8 @@ impl Pass<'_> {
             }
         }
         for id in gone {
-            self.throw_away(id)?;
+            mirror.throw_away(id)?;
+            self.reload(id)?;
             if self.all.get(&id).is_some_and(|one| one.wanted().is_none()) {
                 self.keep(&[(id, None)])?;
             }
@@ -249,59 +250,54 @@ impl Pass<'_> {
         self.adopt(found, &visible)
     }
 
-    /// Creates a session from a file.
+    /// Imports a file as a new session.
     fn adopt(&mut self, found: &Found, visible: &Visible) -> Result<()> {
         let known = |id: SessionId| self.all.contains_key(&id);
         let ours = visible.ours.clone().filter(|header| !known(header.id));
-        let theirs = ours.is_none();
-        let mut header = ours.unwrap_or_else(|| {
+        // The id that another program gave it is known to users.
+        let key = readable_id::key(&found.at.stem).ok().filter(|_| ours.is_none());
+        let key = key.filter(|key| matches!(self.db().resolve(&Owner::local(), key), Ok(None)));
+        let binds: Vec<Bind> = key.into_iter().map(|key| Bind { key, seen: None }).collect();
+        let header = ours.unwrap_or_else(|| {
             let written = jiff::Timestamp::from_millisecond(found.stamp.changed / 1_000_000);
             let at = visible.created_at.or(visible.last_activity_at).or(written.ok());
             let at = at.unwrap_or_else(|| self.mirror.way.world.now());
             let file = format!("{}/{}", found.at.archived, found.at.stem);
             Header::new(SessionId(self.id_for(at, &file)), Owner::local(), at)
         });
+        self.begin(header, found, visible, None, &binds)
+    }
+
+    /// Creates a session from a file; `started` is added to its messages.
+    fn begin(
+        &mut self,
+        mut header: Header,
+        found: &Found,
+        visible: &Visible,
+        started: Option<Started>,
+        binds: &[Bind],
+    ) -> Result<()> {
         (header.owner, header.trash) = (Owner::local(), None);
         header.archived = found.at.archived;
         header.created_at = visible.created_at.unwrap_or(header.created_at);
         header.imported.get_or_insert_with(|| IMPORTED.to_owned());
         let header = self.described(header, visible, &found.at.stem);
-        let entries = self.entries_of(visible, 0, &header, &HashSet::new());
-        // The id that another program gave it is known to users.
-        let key = readable_id::key(&found.at.stem).ok().filter(|_| theirs);
-        let key = key.filter(|key| matches!(self.db().resolve(&Owner::local(), key), Ok(None)));
-        let binds: Vec<Bind> = key.into_iter().map(|key| Bind { key, seen: None }).collect();
+        let id_for = |at, what: &str| self.id_for(at, what);
+        let mut entries = entries_of(visible, 0, &header, HashSet::new(), id_for);
+        if let Some(body) = started.map(Body::Started) {
+            let at = entries.last().map_or(header.created_at, |entry| entry.at);
+            let (id, measure) = (self.mirror.way.world.uuid().into(), measure(&body, |_| None));
+            entries.push(NewEntry { id, at, body, measure });
+        }
         let shown = shown(found, visible, &header, entries.len() as u64);
-        self.begin(header, shown, &entries, &binds)
-    }
-
-    /// Creates a session that has a file.
-    fn begin(
-        &mut self,
-        header: Header,
-        shown: Shown,
-        entries: &[NewEntry],
-        binds: &[Bind],
-    ) -> Result<()> {
         self.keep(&[(header.id, Some(shown))])?;
         self.commit()?;
-        match self.db().create(&header, entries, binds) {
+        match self.db().create(&header, &entries, binds) {
             // Another process was faster; the next look handles what is there then.
             Err(StoreError::NameTaken { .. } | StoreError::KeyMoved { .. }) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => self.reload(header.id),
         }
-    }
-
-    /// The messages of a file as entries, from one of them on.
-    fn entries_of(
-        &self,
-        visible: &Visible,
-        from: usize,
-        header: &Header,
-        taken: &HashSet<EntryId>,
-    ) -> Vec<NewEntry> {
-        entries_of(visible, from, header, taken, |at, place| self.id_for(at, place))
     }
 
     /// An id for something in a file. If nothing can be stored, it is derived from the file, so
@@ -378,18 +374,14 @@ impl Pass<'_> {
     /// Imports a file that was rewritten. If the log is damaged, this waits for a repair, because
     /// the two cannot be compared. If a turn is running, it waits for its end.
     fn take_in(&mut self, id: SessionId, found: &Found, visible: Visible) -> Result<()> {
-        match self.reconcile(id, found, visible) {
-            Err(StoreError::Damaged { what, .. }) => {
-                self.skip(found, format!("its log is damaged: {what}"), true);
-                Ok(())
-            }
-            Err(StoreError::Corrupt { .. }) => {
-                self.skip(found, "the database is damaged".to_owned(), true);
-                Ok(())
-            }
-            Err(StoreError::Held { .. }) => Ok(()),
-            other => other,
-        }
+        let why = match self.reconcile(id, found, visible) {
+            Err(StoreError::Damaged { what, .. }) => format!("its log is damaged: {what}"),
+            Err(StoreError::Corrupt { .. }) => "the database is damaged".to_owned(),
+            Err(StoreError::Held { .. }) => return Ok(()),
+            other => return other,
+        };
+        self.skip(found, why, true);
+        Ok(())
     }
 
     /// The visible messages of a log, in order, and its ids.
@@ -408,14 +400,14 @@ impl Pass<'_> {
     fn reconcile(&mut self, id: SessionId, found: &Found, visible: Visible) -> Result<()> {
         let owner = Owner::local();
         let (ours, taken) = self.log_of(id)?;
-        let from = match compared(&ours, &visible.likenesses()) {
-            Compared::New(from) => from,
-            Compared::Other => return self.fork(id, found, visible),
+        let Some(from) = first_new(&ours, &visible.likenesses()) else {
+            return self.fork(id, found, &visible);
         };
         let one = self.all[&id].clone();
         let Some(header) = one.header.clone() else { return Ok(()) };
         let behind = self.is_out_of_date(&one);
-        let new = self.entries_of(&visible, from, &header, &taken);
+        let id_for = |at, what: &str| self.id_for(at, what);
+        let new = entries_of(&visible, from, &header, taken, id_for);
         if !new.is_empty() {
             self.commit()?;
             self.db().append(&owner, id, At::END, &new)?;
@@ -449,7 +441,7 @@ impl Pass<'_> {
     }
 
     /// Forks a session whose file diverged from the log.
-    fn fork(&mut self, from: SessionId, found: &Found, visible: Visible) -> Result<()> {
+    fn fork(&mut self, from: SessionId, found: &Found, visible: &Visible) -> Result<()> {
         let (owner, world) = (Owner::local(), self.mirror.way.world.clone());
         let parent = self.db().get(&owner, from)?;
         // The old log continues under another name, with a new file.
@@ -466,25 +458,17 @@ impl Pass<'_> {
         let header = Header {
             id: SessionId(world.uuid()),
             parent: Some(Parent { id: from, origin: Origin::Fork }),
-            created_at: visible.created_at.unwrap_or_else(|| world.now()),
-            imported: parent.header.imported.clone().or_else(|| Some(IMPORTED.to_owned())),
+            created_at: world.now(),
             ..parent.header
         };
-        let header = self.described(header, &visible, &found.at.stem);
-        let mut entries = self.entries_of(&visible, 0, &header, &HashSet::new());
-        let at = entries.last().map_or(header.created_at, |entry| entry.at);
         let keys = parent.keys;
-        let body =
-            Body::Started(Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() });
-        let size = measure(&body, |_| None);
-        entries.push(NewEntry { id: world.uuid().into(), at, body, measure: size });
-        let shown = shown(found, &visible, &header, entries.len() as u64);
+        let started = Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() };
         let bind = |key| Bind { key, seen: Some(from) };
         let binds: Vec<Bind> = keys.into_iter().map(bind).collect();
         // Its file belongs to the fork from now on.
         self.keep(&[(from, None)])?;
         self.mirror.is_dirty(from);
-        self.begin(header, shown, &entries, &binds)
+        self.begin(header, found, visible, Some(started), &binds)
     }
 
     /// Whether a new file belongs to a session whose file is missing.
@@ -501,7 +485,7 @@ impl Pass<'_> {
             Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => return Ok(true),
             log => log?.0,
         };
-        Ok(matches!(compared(&ours, &visible.likenesses()), Compared::New(_)))
+        Ok(first_new(&ours, &visible.likenesses()).is_some())
     }
 
     /// Renames or moves a session like its file.
@@ -560,20 +544,19 @@ pub(super) fn entries_of(
     visible: &Visible,
     from: usize,
     header: &Header,
-    taken: &HashSet<EntryId>,
+    mut taken: HashSet<EntryId>,
     id_for: impl Fn(jiff::Timestamp, &str) -> uuid::Uuid,
 ) -> Vec<NewEntry> {
     let mut entries: Vec<NewEntry> = Vec::new();
-    let mut ids = HashSet::new();
     let last = visible.messages.len();
     let mut before = visible.created_at.unwrap_or(header.created_at);
     for (index, said) in visible.messages.iter().enumerate().skip(from) {
         let ends = visible.last_activity_at.filter(|_| index + 1 == last);
         let at = said.at.or(ends).unwrap_or(before);
         before = at;
-        let id = said.id.clone().filter(|id| !taken.contains(id) && !ids.contains(id));
+        let id = said.id.clone().filter(|id| !taken.contains(id));
         let id = id.unwrap_or_else(|| id_for(at, &format!("{}/{index}", header.id)).into());
-        ids.insert(id.clone());
+        taken.insert(id.clone());
         let body = said.body.clone();
         let measure = measure(&body, |call| {
             let earlier = visible.messages[..index].iter().map(|said| &said.body);

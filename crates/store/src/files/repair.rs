@@ -235,7 +235,7 @@ pub(super) fn rebuilt(
     end: u64,
 ) -> Option<Rebuilt> {
     let theirs = file.map(|visible| {
-        let entries = entries_of(&visible, 0, header, &HashSet::new(), |_, _| world.uuid());
+        let entries = entries_of(&visible, 0, header, HashSet::new(), |_, _| world.uuid());
         let known = ours.iter().any(|entry| entries.iter().any(|new| new.id == entry.id));
         (entries, known)
     });

@@ -59,12 +59,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Moves a session to the trash.
-    pub(super) fn throw_away(&mut self, id: SessionId) -> Result<()> {
-        self.mirror.throw_away(id)?;
-        self.reload(id)
-    }
-
     /// Deletes a session: first its file, because a file without a session would be imported as
     /// one.
     pub(super) fn delete(&mut self, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {

@@ -7,14 +7,14 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use rethread_core::store::BoxError;
 use rethread_core::{StoreError, World};
 use sha2::{Digest, Sha256};
 
-use crate::sqlite::Stamp;
+use crate::sqlite::{Location, Stamp};
 
 /// The disk operations.
 pub(crate) trait Disk: Send + Sync {
@@ -98,39 +98,30 @@ impl Disk for Real {
 /// from another program's file, which may still be in use.
 const OURS: &str = "rt";
 
-/// Replaces a file: the new version is written to `<file>.tmp.{timestamp}-{random}`, synced, and
-/// renamed. Right before the rename `ready` is called: if it returns false, or on an error, the
-/// file is unchanged. The new name is durable once the folder is synced. Returns how the file
-/// looks.
-pub(super) fn replace(
-    (disk, world): (&dyn Disk, &dyn World),
-    path: &Path,
-    text: &str,
-    action: &'static str,
-    ready: impl FnOnce() -> Result<bool, StoreError>,
-) -> Result<Option<Stamp>, StoreError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    let random = world.uuid().as_u128() & 0xffff_ffff;
-    name.push(format!(".tmp.{}-{random:08x}{OURS}", world.now().as_millisecond()));
-    let temp = path.with_file_name(name);
-    let file = disk.create(&temp).or_store_error(path, action)?;
-    let publish = || {
-        disk.write(&file, text.as_bytes())
-            .and_then(|()| disk.sync(&file))
-            .or_store_error(path, action)?;
-        if !ready()? {
-            return Ok(None);
-        }
-        let stamp = Stamp::of(&file.metadata().or_store_error(path, action)?);
-        disk.rename(&temp, path).or_store_error(path, action)?;
-        Ok(Some(stamp))
-    };
-    let published = publish();
-    if !matches!(published, Ok(Some(_))) {
-        // One error is enough; the next process that opens the directory removes the leftover.
-        drop(disk.remove(&temp));
+/// The temporary name of the new version of a file: `<file>.tmp.{timestamp}-{random}`.
+pub(super) fn draft_of(path: &Path, world: &dyn World) -> PathBuf {
+    let now = world.now().as_millisecond();
+    with_suffix(path, &format!(".tmp.{now}-{}{OURS}", random(world)))
+}
+
+/// Eight random hex digits.
+pub(super) fn random(world: &dyn World) -> String {
+    format!("{:08x}", world.uuid().as_u128() & 0xffff_ffff)
+}
+
+/// A path with something appended to it.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+impl Location {
+    /// The path of such a file in a directory.
+    pub(super) fn path(&self, root: &Path) -> PathBuf {
+        let folder = if self.archived { "archive" } else { "" };
+        root.join(folder).join(format!("{}.json", self.stem))
     }
-    published
 }
 
 impl Stamp {
@@ -169,13 +160,11 @@ pub(super) fn is_draft(name: &str) -> bool {
 
 /// An I/O error during `action`.
 pub(super) fn store_error(place: &Path, action: &'static str, error: io::Error) -> StoreError {
-    let named = || place.display().to_string();
+    let place = place.display().to_string();
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            StoreError::Full { place: named() }
-        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { place },
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            StoreError::ReadOnly { place: named() }
+            StoreError::ReadOnly { place }
         }
         _ => failed(action, error),
     }

@@ -343,8 +343,7 @@ impl Mirror {
 
     /// Where a session's visible file is.
     pub(super) fn path_of(&self, at: &Location) -> PathBuf {
-        let folder = if at.archived { self.archive() } else { self.root.clone() };
-        folder.join(format!("{}.json", at.stem))
+        at.path(&self.root)
     }
 
     /// Whether there is anything with the name of such a file, archived or not.

@@ -374,7 +374,9 @@ impl Mirror {
         }
     }
 
-    /// Replaces a file, if `ready` returns true.
+    /// Replaces a file: the new version is written under a temporary name, synced, and renamed.
+    /// Right before the rename `ready` is called: if it returns false, or on an error, the file is
+    /// unchanged. The new name is durable once the folder is synced. Returns how the file looks.
     pub(super) fn replace(
         &self,
         path: &Path,
@@ -382,14 +384,30 @@ impl Mirror {
         ready: impl FnOnce() -> Result<bool>,
     ) -> Result<Option<Stamp>> {
         let (disk, world) = (self.way.disk.as_ref(), self.way.world.as_ref());
-        disk::replace((disk, world), path, text, ACTION, ready)
+        let temp = disk::draft_of(path, world);
+        let file = disk.create(&temp).or_store_error(path, ACTION)?;
+        let publish = || {
+            let written = disk.write(&file, text.as_bytes()).and_then(|()| disk.sync(&file));
+            written.or_store_error(path, ACTION)?;
+            if !ready()? {
+                return Ok(None);
+            }
+            let there = file.metadata().or_store_error(path, ACTION)?;
+            disk.rename(&temp, path).or_store_error(path, ACTION)?;
+            Ok(Some(Stamp::of(&there)))
+        };
+        let published = publish();
+        if !matches!(published, Ok(Some(_))) {
+            // One error is enough; the next process that opens the directory removes the leftover.
+            drop(disk.remove(&temp));
+        }
+        published
     }
 
     /// Renames something that is in the place of one of our files.
     pub(super) fn set_aside(&self, path: &Path) -> Result<()> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        let random = self.way.world.uuid().as_u128() & 0xffff_ffff;
-        name.push(format!(".unreadable-{random:08x}"));
-        self.way.disk.rename(path, &path.with_file_name(name)).or_store_error(path, ACTION)
+        let aside = format!(".unreadable-{}", disk::random(self.way.world.as_ref()));
+        let aside = disk::with_suffix(path, &aside);
+        self.way.disk.rename(path, &aside).or_store_error(path, ACTION)
     }
 }

@@ -31,7 +31,7 @@ use super::disk::OrStoreError;
 use super::mirror::{Pass, Reach, made_of};
 use super::visible::{
     self, ACTIVE, NoSession, SUMMARY, Visible, VisibleMessage, is_stem, likeness, set_called,
-    shown_as, stem_of,
+    shown_name, stem_of,
 };
 use crate::sqlite::{Location, Mirrored, Shown, Stamp};
 
@@ -324,18 +324,16 @@ impl Pass<'_> {
             ours.clone_from(theirs);
         }
         let shown = visible.name.as_deref().unwrap_or(stem);
-        let before = shown_as(&header).unwrap_or_else(|| header.name.to_string());
+        let before = shown_name(&header);
         if shown != before || !self.is_free(&header.name, header.id) {
             header.name = self.free_name(shown, stem, header.id);
         }
         header.extra = Default::default();
-        let id = (stem_of(&header) != stem).then_some(stem);
-        let name = (shown != header.name.as_str()).then_some(shown);
         if header.profile.title.as_ref().is_none_or(|title| *title == before) {
             // Other stores show a title, and know nothing of this.
-            header.profile.title = name.map(str::to_owned);
+            header.profile.title = (shown != header.name.as_str()).then(|| shown.to_owned());
         }
-        set_called(&mut header, id, name);
+        set_called(&mut header, stem, shown);
         let last = visible.messages.iter().filter_map(|said| said.at).max();
         let active = visible.last_activity_at.filter(|at| Some(*at) > last);
         let active = active.map(|at| Raw::of(&rfc3339(at)));
@@ -490,33 +488,26 @@ impl Pass<'_> {
 
     /// Renames or moves a session like its file.
     fn follow(&mut self, id: SessionId, found: &Found, visible: &Visible) -> Result<()> {
-        let one = &self.all[&id];
-        let Some(header) = one.header.clone() else { return Ok(()) };
-        let stem = &found.at.stem;
-        if one.wanted().as_ref() != Some(&found.at) {
-            let mut change = Change { archived: Some(found.at.archived), ..Change::default() };
-            // A file that was renamed by hand contains its old name; the new one is what the user
-            // wants.
-            let renamed = visible.id != *stem;
-            if renamed {
-                change.name = Some(self.free_name(stem, stem, id));
-            }
-            let mut after = header;
-            change.apply(&mut after);
-            let shown = shown_as(&after);
-            set_called(&mut after, None, shown.as_deref());
-            if stem_of(&after) != *stem {
-                set_called(&mut after, Some(stem), shown.as_deref());
-            }
-            change.extra = Some(after.extra);
-            self.commit()?;
-            self.db().update(&Owner::local(), id, &change)?;
-            if renamed {
-                self.mirror.is_dirty(id);
-            }
-            self.reload(id)?;
+        let (one, stem) = (&self.all[&id], &found.at.stem);
+        let moved = one.wanted().as_ref() != Some(&found.at);
+        let Some(mut header) = one.header.clone().filter(|_| moved) else { return Ok(()) };
+        let mut change = Change { archived: Some(found.at.archived), ..Change::default() };
+        // A file that was renamed by hand contains its old name; the new one is what the user
+        // wants.
+        let renamed = visible.id != *stem;
+        if renamed {
+            change.name = Some(self.free_name(stem, stem, id));
         }
-        Ok(())
+        change.apply(&mut header);
+        let shown = shown_name(&header);
+        set_called(&mut header, stem, &shown);
+        change.extra = Some(header.extra);
+        self.commit()?;
+        self.db().update(&Owner::local(), id, &change)?;
+        if renamed {
+            self.mirror.is_dirty(id);
+        }
+        self.reload(id)
     }
 }
 

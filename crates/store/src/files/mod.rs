@@ -223,20 +223,11 @@ impl Drop for FilesStore {
 impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
         self.mirror.may_write()?;
-        if !is_local(&header.owner) {
-            return self.db().create(header, entries, binds);
-        }
-        let mut header = header.clone();
-        header.extra = migrate::in_paths(header.extra);
-        // The id that another program gave it elsewhere may be taken here.
-        let stem = visible::stem_of(&header);
-        if self.mirror.is_taken(&stem) && self.db().get(&header.owner, header.id).is_err() {
-            let shown = visible::shown_as(&header);
-            visible::set_called(&mut header, None, shown.as_deref());
-        }
+        let extra = migrate::in_paths(header.extra.clone());
+        let header = Header { extra, ..header.clone() };
         let session = self.db().create(&header, entries, binds)?;
-        self.mirror.is_dirty(header.id);
-        if counts(&header) && !header.archived {
+        self.follows(&header.owner, header.id);
+        if is_local(&header.owner) && counts(&header) && !header.archived {
             self.keep_to_limit(header.id)?;
         }
         Ok(session)
@@ -257,11 +248,8 @@ impl Store for FilesStore {
         self.look(owner)?;
         let all = if is_local(owner) { self.db().mirrored(owner)? } else { Vec::new() };
         let headers = all.iter().filter_map(|one| one.header.as_ref());
-        let is_shown = |header: &&Header| match visible::shown_as(header) {
-            Some(shown) => shown == name,
-            None => header.name.as_str() == name,
-        };
-        let mut shown = headers.filter(|header| header.trash.is_none()).filter(is_shown);
+        let headers = headers.filter(|header| header.trash.is_none());
+        let mut shown = headers.filter(|header| visible::shown_name(header) == name);
         match (shown.next(), shown.next()) {
             (Some(header), None) => Ok(Some(header.id)),
             _ => self.db().named(owner, name),

@@ -60,9 +60,9 @@ pub(super) fn stem_of(header: &Header) -> String {
     theirs.unwrap_or_else(|| header.name.ascii_id(header.created_at, header.id))
 }
 
-/// What another program shows a session as, where that is not its name.
-pub(super) fn shown_as(header: &Header) -> Option<String> {
-    called(header, NAME).and_then(Raw::as_text)
+/// What other programs show a session as: one of them may have set that, otherwise its name.
+pub(super) fn shown_name(header: &Header) -> String {
+    called(header, NAME).and_then(Raw::as_text).unwrap_or_else(|| header.name.to_string())
 }
 
 /// What another program calls a session, unless it got another name here since.
@@ -81,12 +81,16 @@ fn called<'a>(header: &'a Header, path: &str) -> Option<&'a Raw> {
     header.extra.get(path).filter(|_| holds)
 }
 
-/// Sets what another program calls a session: its file, and what it shows.
-pub(super) fn set_called(header: &mut Header, stem: Option<&str>, shown: Option<&str>) {
-    let name = stem.or(shown).map(|_| Raw::of(&header.name));
-    header.extra.set(ID, stem.map(|stem| Raw::of(&stem)));
-    header.extra.set(NAME, shown.map(|shown| Raw::of(&shown)));
-    header.extra.set(CALLED_SO, name);
+/// Sets what another program calls a session, where that does not follow from its name: its file,
+/// and what it shows.
+pub(super) fn set_called(header: &mut Header, stem: &str, shown: &str) {
+    let own = header.name.ascii_id(header.created_at, header.id);
+    let id = (own != stem).then(|| Raw::of(&stem));
+    let name = (header.name.as_str() != shown).then(|| Raw::of(&shown));
+    let called_so = id.as_ref().or(name.as_ref()).map(|_| Raw::of(&header.name));
+    for (path, raw) in [(ID, id), (NAME, name), (CALLED_SO, called_so)] {
+        header.extra.set(path, raw);
+    }
 }
 
 /// The fields of an object in their order.

@@ -166,8 +166,8 @@ impl Pass<'_> {
         let at = self.free_location(&wanted, one)?;
         if at != wanted {
             let Some(mut header) = one.header.clone() else { return Ok(true) };
-            let shown = visible::shown_as(&header);
-            visible::set_called(&mut header, Some(&at.stem), shown.as_deref());
+            let shown = visible::shown_name(&header);
+            visible::set_called(&mut header, &at.stem, &shown);
             self.commit()?;
             let change = Change { extra: Some(header.extra), ..Change::default() };
             self.db().update(&Owner::local(), id, &change)?;
@@ -342,7 +342,8 @@ impl Mirror {
         if let Some(at) = active_at(&session.header) {
             session.last_activity_at = session.last_activity_at.max(at);
         }
-        session.shown_as = visible::shown_as(&session.header);
+        let shown = visible::shown_name(&session.header);
+        session.shown_as = (shown != session.header.name.as_str()).then_some(shown);
     }
 
     /// The error if nothing can be written.

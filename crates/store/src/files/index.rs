@@ -46,8 +46,6 @@ impl Pass<'_> {
         let settled = !self.active && names_one;
         let index = read(&path, INDEX_BYTES_MAX);
         let listed = visible::index_entries(index.as_deref().unwrap_or_default());
-        let listed: Vec<(String, String)> =
-            listed.into_iter().map(|(stem, raw)| (stem, raw.get().to_owned())).collect();
         let shown = self.all.values().filter_map(|one| one.shown.as_ref());
         let ours: HashSet<&str> = shown.map(|shown| shown.at.stem.as_str()).collect();
         let is_other = |(stem, _): &&(String, String)| {

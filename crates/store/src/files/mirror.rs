@@ -73,7 +73,7 @@ pub(super) struct Mirror {
     pub(super) reach: Reach,
     seen: Mutex<Seen>,
     known: Mutex<Known>,
-    dirty: Mutex<Dirty>,
+    /// Signals that `known` has files to write, or that the store is closed.
     woken: Condvar,
     /// Where the database is while visiting.
     _scratch: Option<TempDir>,
@@ -97,12 +97,9 @@ pub(super) struct Known {
     pub(super) written: BTreeMap<SessionId, Stamp>,
     /// Sessions whose log is known to be at least as long as their file says.
     whole: BTreeSet<SessionId>,
-}
-
-/// Sessions whose files are out of date.
-#[derive(Default)]
-struct Dirty {
-    ids: BTreeSet<SessionId>,
+    /// Sessions whose files are out of date.
+    dirty: BTreeSet<SessionId>,
+    /// The store is closed, and the thread has to end.
     closed: bool,
 }
 
@@ -174,7 +171,6 @@ impl Mirror {
             reach,
             seen: Mutex::default(),
             known: Mutex::default(),
-            dirty: Mutex::default(),
             woken: Condvar::new(),
             _scratch: scratch,
         };
@@ -190,10 +186,8 @@ impl Mirror {
             for folder in [self.root.clone(), self.archive(), self.ours.clone()] {
                 for name in names(&folder).iter().filter(|name| is_draft(name)) {
                     let path = folder.join(name);
-                    self.way
-                        .disk
-                        .remove(&path)
-                        .or_store_error(&path, "remove what a crash left")?;
+                    let removed = self.way.disk.remove(&path);
+                    removed.or_store_error(&path, "remove what a crash left")?;
                 }
             }
         }
@@ -236,10 +230,7 @@ impl Mirror {
 
     /// Imports changes of the file of one session.
     pub(super) fn look_at(&self, id: SessionId) -> Result<()> {
-        let one = match self.reach {
-            Reach::AsLeft => None,
-            _ => self.db.mirrored_one(&Owner::local(), id)?,
-        };
+        let one = self.db.mirrored_one(&Owner::local(), id)?;
         let Some(shown) = one.and_then(|one| one.shown) else { return Ok(()) };
         let there = Stamp::at(&self.path_of(&shown.at));
         // What was written here just now may not be in the database yet.
@@ -271,19 +262,19 @@ impl Mirror {
         });
         // What cannot be written now is written with the next change, or when the directory is
         // opened.
-        self.dirty().ids.extend(folded.unwrap_or_else(|_| ids.to_vec()));
+        self.known().dirty.extend(folded.unwrap_or_else(|_| ids.to_vec()));
     }
 
     /// Marks the file of a session as out of date; the thread updates it soon.
     pub(super) fn is_dirty(&self, id: SessionId) {
-        if self.reach == Reach::All && self.dirty().ids.insert(id) {
+        if self.reach == Reach::All && self.known().dirty.insert(id) {
             self.woken.notify_one();
         }
     }
 
     /// Updates the files that are out of date.
     pub(super) fn fold_dirty(&self) {
-        let ids: Vec<SessionId> = std::mem::take(&mut self.dirty().ids).into_iter().collect();
+        let ids: Vec<SessionId> = std::mem::take(&mut self.known().dirty).into_iter().collect();
         if !ids.is_empty() {
             self.fold_now(&ids);
         }
@@ -294,16 +285,16 @@ impl Mirror {
     pub(super) fn keep_up(&self) {
         let mut next = Instant::now();
         loop {
-            let idle = |dirty: &mut Dirty| dirty.ids.is_empty() && !dirty.closed;
-            let dirty = self.woken.wait_while(self.dirty(), idle);
-            let dirty = dirty.unwrap_or_else(PoisonError::into_inner);
+            let idle = |known: &mut Known| known.dirty.is_empty() && !known.closed;
+            let known = self.woken.wait_while(self.known(), idle);
+            let known = known.unwrap_or_else(PoisonError::into_inner);
             let wait = next.saturating_duration_since(Instant::now());
-            let waited = self.woken.wait_timeout_while(dirty, wait, |dirty| !dirty.closed);
-            let (dirty, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            if dirty.closed {
+            let waited = self.woken.wait_timeout_while(known, wait, |known| !known.closed);
+            let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if known.closed {
                 return;
             }
-            drop(dirty);
+            drop(known);
             let began = Instant::now();
             self.fold_dirty();
             next = Instant::now() + PAUSE.max(SHARE * began.elapsed());
@@ -312,12 +303,8 @@ impl Mirror {
 
     /// Stops the thread.
     pub(super) fn close(&self) {
-        self.dirty().closed = true;
+        self.known().closed = true;
         self.woken.notify_all();
-    }
-
-    fn dirty(&self) -> MutexGuard<'_, Dirty> {
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

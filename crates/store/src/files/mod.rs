@@ -161,16 +161,13 @@ impl FilesStore {
         let owner = Owner::local();
         let mut chats = self.list_all(&owner, &filter)?.sessions;
         chats.retain(|session| counts(&session.header));
-        let mut excess = chats.len().saturating_sub(sessions);
+        let excess = chats.len().saturating_sub(sessions);
         let now = self.mirror.way.world.now();
-        for session in chats.iter().rev().filter(|session| session.id() != newest) {
-            if excess == 0 {
-                break;
-            }
-            let id = session.id();
-            if self.db().mirrored_one(&owner, id)?.is_none_or(|one| one.is_held(now)) {
-                continue;
-            }
+        let is_free = |id: &SessionId| {
+            let one = self.db().mirrored_one(&owner, *id);
+            *id != newest && matches!(one, Ok(Some(one)) if !one.is_held(now))
+        };
+        for id in chats.iter().rev().map(Session::id).filter(is_free).take(excess) {
             let away = Change { archived: Some(true), ..Change::default() };
             match delete {
                 true => self.mirror.throw_away(id)?,
@@ -178,7 +175,6 @@ impl FilesStore {
             }
             // Starting a session does not wait until the file of another one is moved.
             self.mirror.is_dirty(id);
-            excess -= 1;
         }
         Ok(())
     }
@@ -234,9 +230,7 @@ impl Store for FilesStore {
     }
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
-        if is_local(owner) {
-            mirror::if_possible(self.mirror.look_at(id))?;
-        }
+        mirror::if_possible(self.mirror.look_at(id))?;
         let mut session = self.db().get(owner, id)?;
         self.mirror.describe(&mut session);
         Ok(session)
@@ -322,14 +316,12 @@ impl Store for FilesStore {
 
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
         let entries = self.db().read(owner, id, range.clone())?;
-        let end = range.start + entries.len() as u64;
         // A reader that asks for more than there is must be told that there was more.
-        if is_local(owner) && end < range.end && !range.is_empty() {
-            let one = self.db().mirrored_one(owner, id)?;
-            let known = one.as_ref().and_then(|one| one.shown.as_ref()).map_or(0, |s| s.entries);
-            if let Some(one) = one.filter(|one| one.entries <= end && range.start < known) {
-                one.is_whole()?;
-            }
+        if is_local(owner)
+            && range.start + (entries.len() as u64) < range.end
+            && let Some(one) = self.db().mirrored_one(owner, id)?
+        {
+            one.is_whole()?;
         }
         Ok(entries)
     }
@@ -363,9 +355,7 @@ impl Store for FilesStore {
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
         self.mirror.may_write()?;
-        if is_local(owner) {
-            self.mirror.look_at(id)?;
-        }
+        self.mirror.look_at(id)?;
         let lease = self.db().lease(owner, id, holder, ttl)?;
         if ttl.is_zero() {
             self.follows(owner, id);

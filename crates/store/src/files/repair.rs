@@ -77,10 +77,7 @@ impl Mirror {
     ) -> Result<Vec<Finding>> {
         let repair = repair && self.reach == Reach::All;
         let findings = self.db.check_session(owner, id, repair)?;
-        let one = match *owner == Owner::local() {
-            true => self.db.mirrored_one(owner, id)?,
-            false => None,
-        };
+        let one = self.db.mirrored_one(&Owner::local(), id)?;
         let Some(one) = one else { return Ok(findings) };
         let is_entry = |f: &&Finding| f.state == FindingState::Damaged && f.what.starts_with("it ");
         let damaged = findings.iter().find(is_entry);

@@ -133,9 +133,10 @@ impl Fields {
     }
 
     fn take_text(&mut self, name: &str) -> Option<String> {
-        let at = self.0.iter().rposition(|(key, _)| key == name)?;
-        self.0[at].1.as_text()?;
-        self.take(name).and_then(|raw| raw.as_text())
+        let (_, last) = self.0.iter().rfind(|(key, _)| key == name)?;
+        let text = last.as_text()?;
+        self.take(name);
+        Some(text)
     }
 
     fn json(&self) -> String {
@@ -333,8 +334,7 @@ fn message(entry: &Entry) -> Option<String> {
     };
     let mut fields = Fields::parse(&entry.body.json()).unwrap_or_default();
     let content = fields.take("content").unwrap_or_else(|| Raw::of(&""));
-    fields.take("role");
-    for ours in ["id", "timestamp", "blocks"] {
+    for ours in ["role", "id", "timestamp", "blocks"] {
         fields.take(ours);
     }
     let plain = content.get().starts_with('"');
@@ -390,12 +390,9 @@ impl Draft {
 /// model.
 pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> String {
     let header = &session.header;
-    let used = used.and_then(|used| used.split_once('/'));
-    let used = used.map(|(provider, model)| (provider.to_owned(), model.to_owned()));
-    let (provider, model) = used.unzip();
-    let provider = provider.or_else(|| header.profile.provider.clone());
-    let model = model.or_else(|| header.profile.model.clone());
-    let text = |value: Option<String>| Raw::of(&value.unwrap_or_else(|| UNKNOWN.into()));
+    let (provider, model) = used.and_then(|used| used.split_once('/')).unzip();
+    let provider = provider.or(header.profile.provider.as_deref()).unwrap_or(UNKNOWN);
+    let model = model.or(header.profile.model.as_deref()).unwrap_or(UNKNOWN);
     let shown = called(header, NAME).cloned();
     let mut fields = vec![
         ("id", Raw::of(&stem_of(header))),
@@ -407,8 +404,8 @@ pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> 
         ("lastActivityAt", Raw::of(&rfc3339(session.last_activity_at))),
         ("messageCount", Raw::of(&messages)),
         ("firstMessage", Raw::of(&session.first_message)),
-        ("provider", text(provider)),
-        ("model", text(model)),
+        ("provider", Raw::of(&provider)),
+        ("model", Raw::of(&model)),
     ]);
     let fields = fields.into_iter().map(|(name, raw)| (name.to_owned(), raw));
     let known = ["id", "name", "lastActivityAt"];
@@ -443,9 +440,10 @@ fn ending(summary: Raw, header: &Header) -> String {
 }
 
 /// The sessions in an index, with their fields.
-pub(super) fn index_entries(text: &str) -> Vec<(String, Raw)> {
+pub(super) fn index_entries(text: &str) -> Vec<(String, String)> {
     let sessions = Fields::parse(text).ok().and_then(|mut index| index.take("sessions"));
-    sessions.and_then(|raw| Fields::parse(raw.get()).ok()).unwrap_or_default().0
+    let sessions = sessions.and_then(|raw| Fields::parse(raw.get()).ok()).unwrap_or_default();
+    sessions.0.into_iter().map(|(stem, raw)| (stem, raw.get().to_owned())).collect()
 }
 
 /// The index of these sessions.

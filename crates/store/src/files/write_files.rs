@@ -64,13 +64,9 @@ impl Pass<'_> {
     pub(super) fn delete(&mut self, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
         self.mirror.may_write()?;
         self.look()?;
-        let (owner, mirror) = (Owner::local(), self.mirror);
-        let Some(one) = self.all.get(&id).cloned() else {
-            return self.db().delete(&owner, id, trashed_at);
-        };
-        if !one.is_held(mirror.way.world.now())
-            && let Some(shown) = &one.shown
-        {
+        let (mirror, now) = (self.mirror, self.mirror.way.world.now());
+        let free = self.all.get(&id).filter(|one| !one.is_held(now));
+        if let Some(shown) = free.and_then(|one| one.shown.as_ref()) {
             let path = mirror.path_of(&shown.at);
             if Stamp::at(&path) == Some(shown.stamp) {
                 mirror.way.disk.remove(&path).or_store_error(&path, "delete a session")?;
@@ -78,13 +74,13 @@ impl Pass<'_> {
             }
         }
         self.commit()?;
-        if let Err(error) = self.db().delete(&owner, id, trashed_at) {
-            // Its file is written again.
-            self.keep(&[(id, None)])?;
-            mirror.is_dirty(id);
-            return Err(error);
-        }
+        let deleted = self.db().delete(&Owner::local(), id, trashed_at);
         self.keep(&[(id, None)])?;
+        if deleted.is_err() {
+            // Its file is written again.
+            mirror.is_dirty(id);
+            return deleted;
+        }
         self.reload(id)?;
         self.index_is_right()
     }
@@ -295,20 +291,14 @@ impl Pass<'_> {
         if let Some(theirs) = theirs.filter(|_| instead_of == latest.map_or(0, |seq| seq + 1)) {
             return Ok((theirs.clone(), Some(instead_of)));
         }
-        let text = match latest.or(session.tally.started) {
-            None => None,
-            Some(seq) => {
-                let entry = self.db().read(&Owner::local(), session.id(), seq..seq + 1)?.pop();
-                match entry.map(|entry| entry.body) {
-                    Some(Body::Summary(summary)) => Some(summary.text),
-                    Some(Body::Restored(restored)) => Some(restored.summary),
-                    _ => None,
-                }
-            }
+        let range = latest.or(session.tally.started).map_or(0..0, |seq| seq..seq + 1);
+        let entry = self.db().read(&Owner::local(), session.id(), range)?.pop();
+        let text = match entry.map(|entry| entry.body) {
+            Some(Body::Summary(summary)) => summary.text,
+            Some(Body::Restored(restored)) => restored.summary,
+            _ => resuming(session, draft.user, draft.assistant),
         };
-        let kept = theirs.map(|_| instead_of);
-        let text = text.unwrap_or_else(|| resuming(session, draft.user, draft.assistant));
-        Ok((Raw::of(&text), kept))
+        Ok((Raw::of(&text), theirs.map(|_| instead_of)))
     }
 
     /// Whether a file is unchanged since it was last examined. Programs that share the directory

@@ -217,11 +217,7 @@ impl Pass<'_> {
         // power failed while a file was moved, it may be in both places.
         let is_missed = |one: &&Mirrored| match &one.shown {
             None => one.wanted().is_some(),
-            Some(shown) => {
-                visible.ours.is_some()
-                    && shown.sum == visible.sum
-                    && one.wanted().as_ref() == Some(&found.at)
-            }
+            Some(shown) => shown.sum == visible.sum && one.wanted().as_ref() == Some(&found.at),
         };
         let missed: Vec<SessionId> =
             self.all.values().filter(is_missed).map(|one| one.id).collect();

@@ -42,8 +42,7 @@ impl Pass<'_> {
         let named = said
             .as_deref()
             .filter(|said| sessions.iter().any(|(stem, _)| stem == said) || broken(said));
-        let names_one = if said.is_some() { named.is_some() } else { sessions.is_empty() };
-        let settled = !self.active && names_one;
+        let wanted = named.filter(|_| !self.active).or(newest.as_deref());
         let index = read(&path, INDEX_BYTES_MAX);
         let listed = visible::index_entries(index.as_deref().unwrap_or_default());
         let shown = self.all.values().filter_map(|one| one.shown.as_ref());
@@ -52,20 +51,19 @@ impl Pass<'_> {
             visible::is_stem(stem) && !ours.contains(stem.as_str()) && path_of(stem).is_file()
         };
         sessions.extend(listed.iter().filter(is_other).cloned());
-        if settled && index.is_some() && listed == sessions {
+        let is_listed = index.is_some() && listed == sessions;
+        if !self.active && is_listed && said.as_deref() == wanted {
             return Ok(());
         }
-        let good = named.is_some() && (!self.active || named == newest.as_deref());
-        let index = visible::index(&sessions, mirror.way.world.now());
-        self.write_beside(&path, &index)?;
-        match newest {
-            _ if good => {}
-            Some(newest) => self.write_beside(&last, &newest)?,
-            None if said.is_some() => {
-                mirror.way.disk.remove(&last).or_store_error(&last, ACTION)?
-            }
-            None => {}
+        if !is_listed {
+            self.write_beside(&path, &visible::index(&sessions, mirror.way.world.now()))?;
         }
+        match wanted {
+            _ if said.as_deref() == wanted => {}
+            Some(stem) => self.write_beside(&last, stem)?,
+            None => mirror.way.disk.remove(&last).or_store_error(&last, ACTION)?,
+        }
+        // The names of session files that were written before as well.
         mirror.sync_visible()?;
         self.active = false;
         Ok(())

@@ -280,7 +280,7 @@ impl Pass<'_> {
         let header = self.described(header, visible, &found.at.stem);
         let id_for = |at, what: &str| self.id_for(at, what);
         let mut entries = entries_of(visible, 0, &header, HashSet::new(), id_for);
-        if let Some(body) = started.map(Body::Started) {
+        if let Some(body) = started.clone().map(Body::Started) {
             let at = entries.last().map_or(header.created_at, |entry| entry.at);
             let (id, measure) = (self.mirror.way.world.uuid().into(), measure(&body, |_| None));
             entries.push(NewEntry { id, at, body, measure });
@@ -291,6 +291,12 @@ impl Pass<'_> {
         match self.db().create(&header, &entries, binds) {
             // Another process was faster; the next look handles what is there then.
             Err(StoreError::NameTaken { .. } | StoreError::KeyMoved { .. }) => Ok(()),
+            // Another owner has a session with the id in the file.
+            Err(StoreError::Exists { id }) => {
+                self.keep(&[(id, None)])?;
+                let id = SessionId::of_source(&header.owner, &id.to_string());
+                self.begin(Header { id, ..header }, found, visible, started, binds)
+            }
             Err(error) => Err(error),
             Ok(_) => self.reload(header.id),
         }

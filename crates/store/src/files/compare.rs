@@ -8,17 +8,9 @@ use std::collections::HashMap;
 /// What is compared of a message.
 pub(super) type Likeness = [u8; 16];
 
-/// How a file compares with a log.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Compared {
-    /// It continues the log, with new messages from this one on.
-    New(usize),
-    /// It has other messages between those of the log, or none of them.
-    Other,
-}
-
-/// How the messages of a file compare with those of a log.
-pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compared {
+/// The first new message of a file that continues a log. `None` if it is another conversation: it
+/// has other messages between those of the log, or none of them.
+pub(super) fn first_new(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Option<usize> {
     let mut places: HashMap<Likeness, Vec<usize>> = HashMap::new();
     for (place, likeness) in ours.iter().enumerate() {
         places.entry(*likeness).or_default().push(place);
@@ -42,10 +34,9 @@ pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compar
     // A program that changes something in the middle keeps what followed. If our last message is
     // missing, the program had not seen it, and a message that looks like ours is a new one.
     let said_again = other && known(&matched) > 0 && next < ours.len();
-    match (said_again, other || nothing) {
-        (true, _) => Compared::New(known(&matched)),
-        (false, true) => Compared::Other,
-        (false, false) => Compared::New(new),
+    match said_again {
+        true => Some(known(&matched)),
+        false => (!other && !nothing).then_some(new),
     }
 }
 
@@ -53,31 +44,31 @@ pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compar
 mod tests {
     use super::*;
 
-    fn compare(ours: &str, theirs: &str) -> Compared {
+    fn compare(ours: &str, theirs: &str) -> Option<usize> {
         let like = |c: char| [c as u8; 16];
         let ours: Vec<_> = ours.chars().map(like).collect();
         let theirs: Vec<_> = theirs.chars().map(|c| Some(like(c))).collect();
-        compared(&ours, &theirs)
+        first_new(&ours, &theirs)
     }
 
     #[test]
     fn what_follows_the_last_known_message_is_new() {
-        assert_eq!(compare("abc", "abc"), Compared::New(3));
-        assert_eq!(compare("abc", "abcde"), Compared::New(3));
-        assert_eq!(compare("atbtc", "abcd"), Compared::New(3), "tool messages were dropped");
-        assert_eq!(compare("abcdefgh", "fghxy"), Compared::New(3), "only the last were kept");
-        assert_eq!(compare("aaabbb", "abc"), Compared::New(2), "repeated ones were dropped");
-        assert_eq!(compare("abcab", "abcaba"), Compared::New(5), "said again, it is new");
-        assert_eq!(compare("", "ab"), Compared::New(0));
-        assert_eq!(compare("abc", ""), Compared::New(0));
-        assert_eq!(compare("abcd", "abx"), Compared::New(2), "it had not seen the last");
-        assert_eq!(compare("abcd", "abxycz"), Compared::New(2), "nor the last two, and said one");
+        assert_eq!(compare("abc", "abc"), Some(3));
+        assert_eq!(compare("abc", "abcde"), Some(3));
+        assert_eq!(compare("atbtc", "abcd"), Some(3), "tool messages were dropped");
+        assert_eq!(compare("abcdefgh", "fghxy"), Some(3), "only the last were kept");
+        assert_eq!(compare("aaabbb", "abc"), Some(2), "repeated ones were dropped");
+        assert_eq!(compare("abcab", "abcaba"), Some(5), "said again, it is new");
+        assert_eq!(compare("", "ab"), Some(0));
+        assert_eq!(compare("abc", ""), Some(0));
+        assert_eq!(compare("abcd", "abx"), Some(2), "it had not seen the last");
+        assert_eq!(compare("abcd", "abxycz"), Some(2), "nor the last two, and said one");
     }
 
     #[test]
     fn what_was_changed_further_up_is_another_conversation() {
-        assert_eq!(compare("abc", "axc"), Compared::Other);
-        assert_eq!(compare("abc", "xabc"), Compared::Other);
-        assert_eq!(compare("abc", "xyz"), Compared::Other);
+        assert_eq!(compare("abc", "axc"), None);
+        assert_eq!(compare("abc", "xabc"), None);
+        assert_eq!(compare("abc", "xyz"), None);
     }
 }

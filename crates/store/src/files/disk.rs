@@ -7,11 +7,14 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use rethread_core::store::BoxError;
 use rethread_core::{StoreError, World};
 use sha2::{Digest, Sha256};
+
+use crate::sqlite::{Location, Stamp};
 
 /// The disk operations.
 pub(crate) trait Disk: Send + Sync {
@@ -91,83 +94,48 @@ impl Disk for Real {
     }
 }
 
-/// A temporary folder: mode 0700, removed with its contents when it is dropped.
-pub(super) struct Scratch {
-    pub(super) path: std::path::PathBuf,
-}
-
-impl Scratch {
-    pub(super) fn new(world: &dyn World) -> io::Result<Scratch> {
-        let path = std::env::temp_dir().join(format!("rethread-{}", world.uuid()));
-        let mut builder = std::fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Another user may have created it to read its contents, so an existing one is an error.
-        builder.create(&path).map(|()| Scratch { path })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is left to the system's cleanup.
-        drop(std::fs::remove_dir_all(&self.path));
-    }
-}
-
-/// The state of a file when it was last read or written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sig {
-    /// Its modification time, in nanoseconds.
-    pub(super) changed: i64,
-    /// Its length.
-    pub(super) size: u64,
-    /// The beginning of its SHA-256.
-    pub(super) sum: String,
-}
-
 /// The suffix of the random part of our temporary names. It distinguishes a leftover of a crash
 /// from another program's file, which may still be in use.
 const OURS: &str = "rt";
 
-/// Replaces a file: the new version is written to `<file>.tmp.{timestamp}-{random}`, synced, and
-/// renamed. Right before the rename `ready` is called: if it returns false, or on an error, the
-/// file is unchanged. The new name is durable once the folder is synced. Returns the state of the
-/// file.
-pub(super) fn replace(
-    (disk, world): (&dyn Disk, &dyn World),
-    path: &Path,
-    text: &str,
-    action: &'static str,
-    ready: impl FnOnce() -> Result<bool, StoreError>,
-) -> Result<Option<Sig>, StoreError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    let random = world.uuid().as_u128() & 0xffff_ffff;
-    name.push(format!(".tmp.{}-{random:08x}{OURS}", world.now().as_millisecond()));
-    let temp = path.with_file_name(name);
-    let file = disk.create(&temp).or_store_error(path, action)?;
-    let publish = || {
-        disk.write(&file, text.as_bytes())
-            .and_then(|()| disk.sync(&file))
-            .or_store_error(path, action)?;
-        if !ready()? {
-            return Ok(None);
-        }
-        let changed = changed(&file.metadata().or_store_error(path, action)?);
-        disk.rename(&temp, path).or_store_error(path, action)?;
-        Ok(Some(Sig { changed, size: text.len() as u64, sum: sum(text.as_bytes()) }))
-    };
-    let published = publish();
-    if !matches!(published, Ok(Some(_))) {
-        // One error is enough; the next process that opens the directory removes the leftover.
-        drop(disk.remove(&temp));
-    }
-    published
+/// The temporary name of the new version of a file: `<file>.tmp.{timestamp}-{random}`.
+pub(super) fn draft_of(path: &Path, world: &dyn World) -> PathBuf {
+    let now = world.now().as_millisecond();
+    with_suffix(path, &format!(".tmp.{now}-{}{OURS}", random(world)))
 }
 
-/// The modification time in nanoseconds since 1970; 0 if it is not known.
-pub(super) fn changed(metadata: &std::fs::Metadata) -> i64 {
-    let since = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+/// Eight random hex digits.
+pub(super) fn random(world: &dyn World) -> String {
+    format!("{:08x}", world.uuid().as_u128() & 0xffff_ffff)
+}
+
+/// A path with something appended to it.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+impl Location {
+    /// The path of such a file in a directory.
+    pub(super) fn path(&self, root: &Path) -> PathBuf {
+        let folder = if self.archived { "archive" } else { "" };
+        root.join(folder).join(format!("{}.json", self.stem))
+    }
+}
+
+impl Stamp {
+    /// How a file looks; its time is that since 1970, and 0 if it is not known.
+    pub(super) fn of(metadata: &std::fs::Metadata) -> Stamp {
+        let since = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let changed = since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0);
+        Stamp { changed, size: metadata.len() }
+    }
+
+    /// How what is at a path looks, if there is anything.
+    pub(super) fn at(path: &Path) -> Option<Stamp> {
+        path.symlink_metadata().ok().map(|there| Stamp::of(&there))
+    }
 }
 
 /// The first 16 hex digits of the SHA-256 of some bytes.
@@ -192,16 +160,19 @@ pub(super) fn is_draft(name: &str) -> bool {
 
 /// An I/O error during `action`.
 pub(super) fn store_error(place: &Path, action: &'static str, error: io::Error) -> StoreError {
-    let named = || place.display().to_string();
+    let place = place.display().to_string();
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            StoreError::Full { place: named() }
-        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { place },
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            StoreError::ReadOnly { place: named() }
+            StoreError::ReadOnly { place }
         }
-        _ => StoreError::Backend { store: "files", action, source: Box::new(error) },
+        _ => failed(action, error),
     }
+}
+
+/// Any other error during `action`.
+pub(super) fn failed(action: &'static str, source: impl Into<BoxError>) -> StoreError {
+    StoreError::Backend { store: "files", action, source: source.into() }
 }
 
 /// Adds the path and the action to an I/O error.

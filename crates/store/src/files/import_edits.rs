@@ -26,14 +26,14 @@ use rethread_core::{
     Body, EntryId, Header, Name, NewEntry, Owner, Raw, SessionId, Store, StoreError, readable_id,
 };
 
-use super::compare::{Compared, Likeness, compared};
-use super::disk::{OrStoreError, Sig, changed, sum};
+use super::compare::{Likeness, first_new};
+use super::disk::OrStoreError;
 use super::mirror::{Pass, Reach, made_of};
 use super::visible::{
     self, ACTIVE, NoSession, SUMMARY, Visible, VisibleMessage, is_stem, likeness, set_called,
-    shown_as, stem_of,
+    shown_name, stem_of,
 };
-use crate::sqlite::Shown;
+use crate::sqlite::{Location, Mirrored, Shown, Stamp};
 
 /// The largest file that is read as a session. No conversation is larger.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -50,28 +50,23 @@ pub(super) const IMPORTED: &str = "files";
 
 /// A file that is ignored.
 pub(super) struct Skipped {
-    pub(super) changed: i64,
-    pub(super) size: u64,
+    pub(super) stamp: Stamp,
     pub(super) why: String,
     /// Whether a part of a session may be lost in it.
     pub(super) damaged: bool,
 }
 
 /// A session file, seen from outside.
-#[derive(Clone)]
 struct Found {
     path: PathBuf,
-    stem: String,
-    archived: bool,
-    changed: i64,
-    size: u64,
+    at: Location,
+    stamp: Stamp,
 }
 
 impl Found {
-    /// The state of a file, independent of its path.
+    /// The state of a file that was moved here, or only touched.
     fn moved(&self, shown: Shown) -> Shown {
-        let (stem, archived, changed) = (self.stem.clone(), self.archived, self.changed);
-        Shown { stem, archived, changed, ..shown }
+        Shown { at: self.at.clone(), stamp: self.stamp, ..shown }
     }
 }
 
@@ -83,14 +78,14 @@ impl Pass<'_> {
         let files = self.session_files()?;
         let shown = |pass: &Self| -> HashMap<PathBuf, SessionId> {
             let all = pass.all.values().filter_map(|one| Some((one.shown.as_ref()?, one.id)));
-            all.map(|(shown, id)| (mirror.path_of(&shown.stem, shown.archived), id)).collect()
+            all.map(|(shown, id)| (mirror.path_of(&shown.at), id)).collect()
         };
         let known = shown(self);
         let hidden = self.seen.skipped.contains_key(&mirror.archive());
         let mut gone: Vec<SessionId> = Vec::new();
         for (path, id) in &known {
             let one = &self.all[id];
-            let archived = one.shown.as_ref().is_some_and(|shown| shown.archived);
+            let archived = one.shown.as_ref().is_some_and(|shown| shown.at.archived);
             let there = files.contains_key(path)
                 || self.seen.skipped.contains_key(path)
                 || hidden && archived;
@@ -104,17 +99,19 @@ impl Pass<'_> {
         for (path, id) in shown(self) {
             let Some(one) = self.all.get(&id).filter(|one| !one.is_held(now)) else { continue };
             let Some(found) = files.get(&path) else { continue };
-            let looks = one.shown.as_ref().map(|shown| (shown.changed, shown.size));
-            if one.wanted().is_some() {
-                self.compare(id, found)?;
-            } else if looks != Some((found.changed, found.size)) {
+            let Some(seen) = one.shown.clone().filter(|seen| seen.stamp != found.stamp) else {
+                continue;
+            };
+            match one.wanted() {
+                Some(_) => self.compare(id, found, seen)?,
                 // It is in the trash, and its file belongs to another program now: the next look
                 // imports it.
-                self.keep(&[(id, None)])?;
+                None => self.keep(&[(id, None)])?,
             }
         }
         for id in gone {
-            self.throw_away(id)?;
+            mirror.throw_away(id)?;
+            self.reload(id)?;
             if self.all.get(&id).is_some_and(|one| one.wanted().is_none()) {
                 self.keep(&[(id, None)])?;
             }
@@ -129,14 +126,14 @@ impl Pass<'_> {
         for (folder, archived) in [(self.mirror.root.clone(), false), (self.mirror.archive(), true)]
         {
             match folder.symlink_metadata() {
-                Ok(there) if there.is_dir() => {}
                 // The directory itself may be a link: the user chose it.
-                Ok(_) if !archived => {}
-                Ok(_) => {
+                Ok(there) if archived && !there.is_dir() => {
                     let why = "it is not a folder, so nothing can be archived".to_owned();
-                    left.insert(folder, Skipped { changed: 0, size: 0, why, damaged: false });
+                    let stamp = Stamp::of(&there);
+                    left.insert(folder, Skipped { stamp, why, damaged: false });
                     continue;
                 }
+                Ok(_) => {}
                 Err(_) => continue,
             }
             for entry in std::fs::read_dir(&folder).or_store_error(&folder, "read the directory")? {
@@ -153,29 +150,24 @@ impl Pass<'_> {
                     // A file that cannot be examined must not count as deleted.
                     there => there.or_store_error(&path, "read the directory")?,
                 };
-                let (changed, size) = (changed(&there), there.len());
-                let mut leave = |why: &str| {
-                    let skipped = Skipped { changed, size, why: why.into(), damaged: false };
-                    left.insert(path.clone(), skipped);
-                };
-                if there.is_symlink() {
-                    leave("it is a link, and links are not followed");
-                } else if !there.is_file() {
-                    leave("it is not a file");
-                } else if !is_stem(stem) {
-                    leave("its name is not a session id");
-                } else if size > FILE_BYTES_MAX {
-                    leave("it is too large to be a session");
-                } else {
-                    let stem = stem.to_owned();
-                    files.insert(path.clone(), Found { path, stem, archived, changed, size });
+                let stamp = Stamp::of(&there);
+                let wrong = [
+                    (there.is_symlink(), "it is a link, and links are not followed"),
+                    (!there.is_file(), "it is not a file"),
+                    (!is_stem(stem), "its name is not a session id"),
+                    (stamp.size > FILE_BYTES_MAX, "it is too large to be a session"),
+                ];
+                if let Some((_, why)) = wrong.into_iter().find(|(is, _)| *is) {
+                    left.insert(path, Skipped { stamp, why: why.to_owned(), damaged: false });
+                    continue;
                 }
+                let at = Location { stem: stem.to_owned(), archived };
+                files.insert(path.clone(), Found { path, at, stamp });
             }
         }
         // A file that could not be read is not read again before it changes.
         for (path, skipped) in std::mem::take(&mut self.seen.skipped) {
-            let same = |f: &Found| (f.changed, f.size) == (skipped.changed, skipped.size);
-            if files.get(&path).is_some_and(same) {
+            if files.get(&path).is_some_and(|found| found.stamp == skipped.stamp) {
                 left.insert(path, skipped);
             }
         }
@@ -184,12 +176,12 @@ impl Pass<'_> {
     }
 
     fn skip(&mut self, found: &Found, why: String, damaged: bool) {
-        let Found { path, changed, size, .. } = found.clone();
-        self.seen.skipped.insert(path, Skipped { changed, size, why, damaged });
+        let skipped = Skipped { stamp: found.stamp, why, damaged };
+        self.seen.skipped.insert(found.path.clone(), skipped);
     }
 
     /// Reads a file, if it is a session; `known` if a session has it.
-    fn read_visible(&mut self, found: &Found, known: bool) -> Option<(Visible, Sig)> {
+    fn read_visible(&mut self, found: &Found, known: bool) -> Option<Visible> {
         if self.seen.skipped.contains_key(&found.path) {
             return None;
         }
@@ -200,10 +192,9 @@ impl Pass<'_> {
                 return None;
             }
         };
-        let sig = Sig { changed: found.changed, size: bytes.len() as u64, sum: sum(&bytes) };
         let (why, damaged) = match visible::parse(&String::from_utf8_lossy(&bytes)) {
             Ok(visible) => match too_much(&visible, bytes.len()) {
-                None => return Some((visible, sig)),
+                None => return Some(visible),
                 Some(why) => (why, known),
             },
             // Something else has taken the place of a session file.
@@ -221,99 +212,94 @@ impl Pass<'_> {
         files: &BTreeMap<PathBuf, Found>,
         gone: &mut Vec<SessionId>,
     ) -> Result<()> {
-        let Some((visible, sig)) = self.read_visible(found, false) else { return Ok(()) };
-        let ours = visible.ours.as_ref().and_then(|ours| self.all.get(&ours.id)).cloned();
-        let here = (found.stem.clone(), found.archived);
-        if let Some(one) = ours.filter(|one| one.wanted() == Some(here))
-            && let Some(shown) = one.shown.filter(|shown| shown.sum == sig.sum)
-            && !gone.contains(&one.id)
-        {
-            // The power failed while it was moved, and now it is in both places.
-            let path = self.mirror.path_of(&shown.stem, shown.archived);
-            if self.mirror.reach == Reach::All
-                && path.symlink_metadata().is_ok_and(|t| shown.is(&t))
-            {
-                self.mirror.way.disk.remove(&path).or_store_error(&path, "move a file")?;
-            }
-            return self.keep(&[(one.id, Some(found.moved(shown)))]);
-        }
-        // A session without a file may have lost it to a crash just when it was written.
-        let lost = self.all.values().filter(|one| one.shown.is_none() && one.wanted().is_some());
-        let lost: Vec<SessionId> = lost.map(|one| one.id).collect();
-        for id in gone.iter().copied().chain(lost).collect::<Vec<_>>() {
+        let Some(visible) = self.read_visible(found, false) else { return Ok(()) };
+        // A session without a file may have lost it to a crash just when it was written; and if the
+        // power failed while a file was moved, it may be in both places.
+        let is_missed = |one: &&Mirrored| match &one.shown {
+            None => one.wanted().is_some(),
+            Some(shown) => shown.sum == visible.sum && one.wanted().as_ref() == Some(&found.at),
+        };
+        let missed: Vec<SessionId> =
+            self.all.values().filter(is_missed).map(|one| one.id).collect();
+        for id in gone.iter().copied().chain(missed).collect::<Vec<_>>() {
             if self.is_renamed(id, &visible)? {
                 gone.retain(|other| *other != id);
                 self.follow(id, found, &visible)?;
                 let before = self.all.get(&id).and_then(|one| one.shown.clone());
-                return match before.filter(|before| before.sum == sig.sum) {
-                    // Moved, not changed.
-                    Some(before) => self.keep(&[(id, Some(found.moved(before)))]),
-                    None => self.take_in(id, found, visible, sig),
+                let Some(before) = before.filter(|before| before.sum == visible.sum) else {
+                    return self.take_in(id, found, visible);
                 };
+                // Moved, not changed.
+                let path = self.mirror.path_of(&before.at);
+                if self.mirror.reach == Reach::All && Stamp::at(&path) == Some(before.stamp) {
+                    self.mirror.way.disk.remove(&path).or_store_error(&path, "move a file")?;
+                }
+                return self.keep(&[(id, Some(found.moved(before)))]);
             }
         }
-        let other = self.mirror.path_of(&visible.id, found.archived);
-        if visible.id != found.stem && files.contains_key(&other) {
+        let other = Location { stem: visible.id.clone(), archived: found.at.archived };
+        if other != found.at && files.contains_key(&self.mirror.path_of(&other)) {
             let why = format!("its id is `{}`, which belongs to another file", visible.id);
             self.skip(found, why, false);
             return Ok(());
         }
-        self.adopt(found, visible, sig)
+        self.adopt(found, &visible)
     }
 
-    /// Creates a session from a file.
-    fn adopt(&mut self, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
+    /// Imports a file as a new session.
+    fn adopt(&mut self, found: &Found, visible: &Visible) -> Result<()> {
         let known = |id: SessionId| self.all.contains_key(&id);
         let ours = visible.ours.clone().filter(|header| !known(header.id));
-        let theirs = ours.is_none();
-        let mut header = ours.unwrap_or_else(|| {
-            let written = jiff::Timestamp::from_millisecond(found.changed / 1_000_000);
-            let at = visible.created_at.or(visible.last_activity_at).or(written.ok());
-            let at = at.unwrap_or_else(|| self.mirror.way.world.now());
-            let file = format!("{}/{}", found.archived, found.stem);
-            Header::new(SessionId(self.id_for(at, &file)), Owner::local(), at)
-        });
-        (header.owner, header.trash) = (Owner::local(), None);
-        header.archived = found.archived;
-        header.created_at = visible.created_at.unwrap_or(header.created_at);
-        header.imported.get_or_insert_with(|| IMPORTED.to_owned());
-        let header = self.described(header, &visible, &found.stem);
-        let entries = self.entries_of(&visible, 0, &header, &HashSet::new());
         // The id that another program gave it is known to users.
-        let key = readable_id::key(&found.stem).ok().filter(|_| theirs);
+        let key = readable_id::key(&found.at.stem).ok().filter(|_| ours.is_none());
         let key = key.filter(|key| matches!(self.db().resolve(&Owner::local(), key), Ok(None)));
         let binds: Vec<Bind> = key.into_iter().map(|key| Bind { key, seen: None }).collect();
-        let shown = shown(found, &visible, sig, &header, entries.len() as u64);
-        self.begin(header, shown, &entries, &binds)
+        let header = ours.unwrap_or_else(|| {
+            let written = jiff::Timestamp::from_millisecond(found.stamp.changed / 1_000_000);
+            let at = visible.created_at.or(visible.last_activity_at).or(written.ok());
+            let at = at.unwrap_or_else(|| self.mirror.way.world.now());
+            let file = format!("{}/{}", found.at.archived, found.at.stem);
+            Header::new(SessionId(self.id_for(at, &file)), Owner::local(), at)
+        });
+        self.begin(header, found, visible, None, &binds)
     }
 
-    /// Creates a session that has a file.
+    /// Creates a session from a file; `started` is added to its messages.
     fn begin(
         &mut self,
-        header: Header,
-        shown: Shown,
-        entries: &[NewEntry],
+        mut header: Header,
+        found: &Found,
+        visible: &Visible,
+        started: Option<Started>,
         binds: &[Bind],
     ) -> Result<()> {
+        (header.owner, header.trash) = (Owner::local(), None);
+        header.archived = found.at.archived;
+        header.created_at = visible.created_at.unwrap_or(header.created_at);
+        header.imported.get_or_insert_with(|| IMPORTED.to_owned());
+        let header = self.described(header, visible, &found.at.stem);
+        let id_for = |at, what: &str| self.id_for(at, what);
+        let mut entries = entries_of(visible, 0, &header, HashSet::new(), id_for);
+        if let Some(body) = started.clone().map(Body::Started) {
+            let at = entries.last().map_or(header.created_at, |entry| entry.at);
+            let (id, measure) = (self.mirror.way.world.uuid().into(), measure(&body, |_| None));
+            entries.push(NewEntry { id, at, body, measure });
+        }
+        let shown = shown(found, visible, &header, entries.len() as u64);
         self.keep(&[(header.id, Some(shown))])?;
         self.commit()?;
-        match self.db().create(&header, entries, binds) {
+        match self.db().create(&header, &entries, binds) {
             // Another process was faster; the next look handles what is there then.
             Err(StoreError::NameTaken { .. } | StoreError::KeyMoved { .. }) => Ok(()),
+            // Another owner has a session with the id in the file.
+            Err(StoreError::Exists { id }) => {
+                self.keep(&[(id, None)])?;
+                let id = SessionId::of_source(&header.owner, &id.to_string());
+                self.begin(Header { id, ..header }, found, visible, started, binds)
+            }
             Err(error) => Err(error),
             Ok(_) => self.reload(header.id),
         }
-    }
-
-    /// The messages of a file as entries, from one of them on.
-    fn entries_of(
-        &self,
-        visible: &Visible,
-        from: usize,
-        header: &Header,
-        taken: &HashSet<EntryId>,
-    ) -> Vec<NewEntry> {
-        entries_of(visible, from, header, taken, |at, place| self.id_for(at, place))
     }
 
     /// An id for something in a file. If nothing can be stored, it is derived from the file, so
@@ -340,18 +326,16 @@ impl Pass<'_> {
             ours.clone_from(theirs);
         }
         let shown = visible.name.as_deref().unwrap_or(stem);
-        let before = shown_as(&header).unwrap_or_else(|| header.name.to_string());
+        let before = shown_name(&header);
         if shown != before || !self.is_free(&header.name, header.id) {
             header.name = self.free_name(shown, stem, header.id);
         }
         header.extra = Default::default();
-        let id = (stem_of(&header) != stem).then_some(stem);
-        let name = (shown != header.name.as_str()).then_some(shown);
         if header.profile.title.as_ref().is_none_or(|title| *title == before) {
             // Other stores show a title, and know nothing of this.
-            header.profile.title = name.map(str::to_owned);
+            header.profile.title = (shown != header.name.as_str()).then(|| shown.to_owned());
         }
-        set_called(&mut header, id, name);
+        set_called(&mut header, stem, shown);
         let last = visible.messages.iter().filter_map(|said| said.at).max();
         let active = visible.last_activity_at.filter(|at| Some(*at) > last);
         let active = active.map(|at| Raw::of(&rfc3339(at)));
@@ -371,41 +355,33 @@ impl Pass<'_> {
         let name = Name::new(shown).or_else(|_| Name::new(stem)).unwrap_or(at.clone());
         let is_other = |name: &Name| {
             let name = name.folded();
-            name != stem && self.mirror.path_of(name, false).symlink_metadata().is_ok()
+            name != stem && self.mirror.is_taken(name)
         };
         let mut names = std::iter::once(name.clone()).chain(numbered(&name));
         names.find(|name| self.is_free(name, id) && !is_other(name)).unwrap_or(at)
     }
 
-    /// Compares a session with its file.
-    fn compare(&mut self, id: SessionId, found: &Found) -> Result<()> {
-        let Some(seen) = self.all.get(&id).and_then(|one| one.shown.clone()) else { return Ok(()) };
-        if (seen.changed, seen.size) == (found.changed, found.size) {
-            return Ok(());
-        }
-        let Some((visible, sig)) = self.read_visible(found, true) else { return Ok(()) };
-        if seen.sum == sig.sum {
+    /// Compares a session with its file, which looks different.
+    fn compare(&mut self, id: SessionId, found: &Found, seen: Shown) -> Result<()> {
+        match self.read_visible(found, true) {
+            None => Ok(()),
             // Touched, not changed.
-            return self.keep(&[(id, Some(found.moved(seen)))]);
+            Some(visible) if seen.sum == visible.sum => self.keep(&[(id, Some(found.moved(seen)))]),
+            Some(visible) => self.take_in(id, found, visible),
         }
-        self.take_in(id, found, visible, sig)
     }
 
     /// Imports a file that was rewritten. If the log is damaged, this waits for a repair, because
     /// the two cannot be compared. If a turn is running, it waits for its end.
-    fn take_in(&mut self, id: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
-        match self.reconcile(id, found, visible, sig) {
-            Err(StoreError::Damaged { what, .. }) => {
-                self.skip(found, format!("its log is damaged: {what}"), true);
-                Ok(())
-            }
-            Err(StoreError::Corrupt { .. }) => {
-                self.skip(found, "the database is damaged".to_owned(), true);
-                Ok(())
-            }
-            Err(StoreError::Held { .. }) => Ok(()),
-            other => other,
-        }
+    fn take_in(&mut self, id: SessionId, found: &Found, visible: Visible) -> Result<()> {
+        let why = match self.reconcile(id, found, visible) {
+            Err(StoreError::Damaged { what, .. }) => format!("its log is damaged: {what}"),
+            Err(StoreError::Corrupt { .. }) => "the database is damaged".to_owned(),
+            Err(StoreError::Held { .. }) => return Ok(()),
+            other => return other,
+        };
+        self.skip(found, why, true);
+        Ok(())
     }
 
     /// The visible messages of a log, in order, and its ids.
@@ -421,28 +397,22 @@ impl Pass<'_> {
     }
 
     /// Imports a file that was rewritten.
-    fn reconcile(
-        &mut self,
-        id: SessionId,
-        found: &Found,
-        visible: Visible,
-        sig: Sig,
-    ) -> Result<()> {
+    fn reconcile(&mut self, id: SessionId, found: &Found, visible: Visible) -> Result<()> {
         let owner = Owner::local();
         let (ours, taken) = self.log_of(id)?;
-        let from = match compared(&ours, &visible.likenesses()) {
-            Compared::New(from) => from,
-            Compared::Other => return self.fork(id, found, visible, sig),
+        let Some(from) = first_new(&ours, &visible.likenesses()) else {
+            return self.fork(id, found, &visible);
         };
         let one = self.all[&id].clone();
         let Some(header) = one.header.clone() else { return Ok(()) };
         let behind = self.is_out_of_date(&one);
-        let new = self.entries_of(&visible, from, &header, &taken);
+        let id_for = |at, what: &str| self.id_for(at, what);
+        let new = entries_of(&visible, from, &header, taken, id_for);
         if !new.is_empty() {
             self.commit()?;
             self.db().append(&owner, id, At::END, &new)?;
         }
-        let described = self.described(header.clone(), &visible, &found.stem);
+        let described = self.described(header.clone(), &visible, &found.at.stem);
         let imported = header.imported.clone().or_else(|| Some(IMPORTED.to_owned()));
         let imported = (!new.is_empty()).then_some(imported);
         let change = Change {
@@ -457,7 +427,7 @@ impl Pass<'_> {
         let session = self.db().update(&owner, id, &change)?;
         let entries = one.entries + new.len() as u64;
         // If the program left something out, and we have nothing to add, its file is not changed.
-        let mut shown = shown(found, &visible, sig, &session.header, entries);
+        let mut shown = shown(found, &visible, &session.header, entries);
         if shown.summary.is_some() {
             shown.summary = Some(session.tally.summary.map_or(0, |seq| seq + 1));
         }
@@ -471,15 +441,13 @@ impl Pass<'_> {
     }
 
     /// Forks a session whose file diverged from the log.
-    fn fork(&mut self, from: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
+    fn fork(&mut self, from: SessionId, found: &Found, visible: &Visible) -> Result<()> {
         let (owner, world) = (Owner::local(), self.mirror.way.world.clone());
         let parent = self.db().get(&owner, from)?;
         // The old log continues under another name, with a new file.
-        if stem_of(&parent.header) == found.stem {
-            let there =
-                |name: &Name, archived| self.mirror.path_of(name.folded(), archived).exists();
+        if stem_of(&parent.header) == found.at.stem {
             let is_new =
-                |name: &Name| self.is_free(name, from) && !there(name, false) && !there(name, true);
+                |name: &Name| self.is_free(name, from) && !self.mirror.is_taken(name.folded());
             let aside = numbered(&parent.header.name).find(is_new);
             let aside = aside.unwrap_or_else(|| Name::of_time(world.now(), from));
             self.commit()?;
@@ -490,25 +458,17 @@ impl Pass<'_> {
         let header = Header {
             id: SessionId(world.uuid()),
             parent: Some(Parent { id: from, origin: Origin::Fork }),
-            created_at: visible.created_at.unwrap_or_else(|| world.now()),
-            imported: parent.header.imported.clone().or_else(|| Some(IMPORTED.to_owned())),
+            created_at: world.now(),
             ..parent.header
         };
-        let header = self.described(header, &visible, &found.stem);
-        let mut entries = self.entries_of(&visible, 0, &header, &HashSet::new());
-        let at = entries.last().map_or(header.created_at, |entry| entry.at);
         let keys = parent.keys;
-        let body =
-            Body::Started(Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() });
-        let size = measure(&body, |_| None);
-        entries.push(NewEntry { id: world.uuid().into(), at, body, measure: size });
-        let shown = shown(found, &visible, sig, &header, entries.len() as u64);
+        let started = Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() };
         let bind = |key| Bind { key, seen: Some(from) };
         let binds: Vec<Bind> = keys.into_iter().map(bind).collect();
         // Its file belongs to the fork from now on.
         self.keep(&[(from, None)])?;
         self.mirror.is_dirty(from);
-        self.begin(header, shown, &entries, &binds)
+        self.begin(header, found, visible, Some(started), &binds)
     }
 
     /// Whether a new file belongs to a session whose file is missing.
@@ -525,37 +485,31 @@ impl Pass<'_> {
             Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => return Ok(true),
             log => log?.0,
         };
-        Ok(matches!(compared(&ours, &visible.likenesses()), Compared::New(_)))
+        Ok(first_new(&ours, &visible.likenesses()).is_some())
     }
 
     /// Renames or moves a session like its file.
     fn follow(&mut self, id: SessionId, found: &Found, visible: &Visible) -> Result<()> {
-        let one = &self.all[&id];
-        let Some(header) = one.header.clone() else { return Ok(()) };
-        if one.wanted() != Some((found.stem.clone(), found.archived)) {
-            let mut change = Change { archived: Some(found.archived), ..Change::default() };
-            // A file that was renamed by hand contains its old name; the new one is what the user
-            // wants.
-            let renamed = visible.id != found.stem;
-            if renamed {
-                change.name = Some(self.free_name(&found.stem, &found.stem, id));
-            }
-            let mut after = header;
-            change.apply(&mut after);
-            let shown = shown_as(&after);
-            set_called(&mut after, None, shown.as_deref());
-            if stem_of(&after) != found.stem {
-                set_called(&mut after, Some(&found.stem), shown.as_deref());
-            }
-            change.extra = Some(after.extra);
-            self.commit()?;
-            self.db().update(&Owner::local(), id, &change)?;
-            if renamed {
-                self.mirror.is_dirty(id);
-            }
-            self.reload(id)?;
+        let (one, stem) = (&self.all[&id], &found.at.stem);
+        let moved = one.wanted().as_ref() != Some(&found.at);
+        let Some(mut header) = one.header.clone().filter(|_| moved) else { return Ok(()) };
+        let mut change = Change { archived: Some(found.at.archived), ..Change::default() };
+        // A file that was renamed by hand contains its old name; the new one is what the user
+        // wants.
+        let renamed = visible.id != *stem;
+        if renamed {
+            change.name = Some(self.free_name(stem, stem, id));
         }
-        Ok(())
+        change.apply(&mut header);
+        let shown = shown_name(&header);
+        set_called(&mut header, stem, &shown);
+        change.extra = Some(header.extra);
+        self.commit()?;
+        self.db().update(&Owner::local(), id, &change)?;
+        if renamed {
+            self.mirror.is_dirty(id);
+        }
+        self.reload(id)
     }
 }
 
@@ -565,16 +519,14 @@ pub(super) fn numbered(name: &Name) -> impl Iterator<Item = Name> {
 }
 
 /// The state of a file that another program wrote.
-fn shown(found: &Found, visible: &Visible, sig: Sig, header: &Header, entries: u64) -> Shown {
+fn shown(found: &Found, visible: &Visible, header: &Header, entries: u64) -> Shown {
     Shown {
-        stem: found.stem.clone(),
-        archived: found.archived,
-        changed: sig.changed,
-        size: sig.size,
-        sum: sig.sum,
+        at: found.at.clone(),
+        stamp: found.stamp,
+        sum: visible.sum.clone(),
         entries,
         // A file that was renamed by hand is written again, with its new name.
-        made_of: if visible.id == found.stem { made_of(header) } else { String::new() },
+        made_of: if visible.id == found.at.stem { made_of(header) } else { String::new() },
         metadata: visible.metadata.get().to_owned(),
         summary: visible.extra.get(SUMMARY).map(|_| 0),
     }
@@ -585,20 +537,19 @@ pub(super) fn entries_of(
     visible: &Visible,
     from: usize,
     header: &Header,
-    taken: &HashSet<EntryId>,
+    mut taken: HashSet<EntryId>,
     id_for: impl Fn(jiff::Timestamp, &str) -> uuid::Uuid,
 ) -> Vec<NewEntry> {
     let mut entries: Vec<NewEntry> = Vec::new();
-    let mut ids = HashSet::new();
     let last = visible.messages.len();
     let mut before = visible.created_at.unwrap_or(header.created_at);
     for (index, said) in visible.messages.iter().enumerate().skip(from) {
         let ends = visible.last_activity_at.filter(|_| index + 1 == last);
         let at = said.at.or(ends).unwrap_or(before);
         before = at;
-        let id = said.id.clone().filter(|id| !taken.contains(id) && !ids.contains(id));
+        let id = said.id.clone().filter(|id| !taken.contains(id));
         let id = id.unwrap_or_else(|| id_for(at, &format!("{}/{index}", header.id)).into());
-        ids.insert(id.clone());
+        taken.insert(id.clone());
         let body = said.body.clone();
         let measure = measure(&body, |call| {
             let earlier = visible.messages[..index].iter().map(|said| &said.body);

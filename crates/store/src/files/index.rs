@@ -4,14 +4,16 @@
 //! read stay in it, and `last_session` is not changed unless one of our sessions was written to
 //! since.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use rethread_core::store::Result;
 
-use super::disk::{OrStoreError, changed};
+use super::disk::OrStoreError;
 use super::mirror::{Pass, Reach};
 use super::visible;
 use super::write_files::ACTION;
+use crate::sqlite::Location;
 
 /// The largest index that is read: fifty sessions need a fiftieth of a megabyte.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
@@ -29,8 +31,10 @@ impl Pass<'_> {
         let [path, last] = ["index.json", "last_session"].map(|name| mirror.root.join(name));
         let mut sessions = self.listed();
         let newest = sessions.first().map(|(stem, _)| stem.clone());
+        let path_of =
+            |stem: &str| mirror.path_of(&Location { stem: stem.to_owned(), archived: false });
         let broken = |stem: &str| {
-            let skipped = self.seen.skipped.get(&mirror.path_of(stem, false));
+            let skipped = self.seen.skipped.get(&path_of(stem));
             visible::is_stem(stem) && skipped.is_some_and(|skipped| skipped.damaged)
         };
         // Another program may still be able to use a file that cannot be read here.
@@ -38,62 +42,51 @@ impl Pass<'_> {
         let named = said
             .as_deref()
             .filter(|said| sessions.iter().any(|(stem, _)| stem == said) || broken(said));
-        let names_one = if said.is_some() { named.is_some() } else { sessions.is_empty() };
-        let settled = !self.active && names_one;
-        let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
-        let looks = there.map(|there| (changed(&there), there.len()));
-        if settled && looks.is_some() && looks == self.seen.index {
-            return Ok(());
-        }
-        let listed = visible::index_entries(&read(&path, INDEX_BYTES_MAX).unwrap_or_default());
-        let listed: Vec<(String, String)> =
-            listed.into_iter().map(|(stem, raw)| (stem, raw.get().to_owned())).collect();
-        let shown = || self.all.values().filter_map(|one| one.shown.as_ref());
+        let wanted = named.filter(|_| !self.active).or(newest.as_deref());
+        let index = read(&path, INDEX_BYTES_MAX);
+        let listed = visible::index_entries(index.as_deref().unwrap_or_default());
+        let shown = self.all.values().filter_map(|one| one.shown.as_ref());
+        let ours: HashSet<&str> = shown.map(|shown| shown.at.stem.as_str()).collect();
         let is_other = |(stem, _): &&(String, String)| {
-            visible::is_stem(stem)
-                && !shown().any(|shown| shown.stem == *stem)
-                && mirror.path_of(stem, false).is_file()
+            visible::is_stem(stem) && !ours.contains(stem.as_str()) && path_of(stem).is_file()
         };
         sessions.extend(listed.iter().filter(is_other).cloned());
-        if settled && looks.is_some() && listed == sessions {
-            self.seen.index = looks;
+        let is_listed = index.is_some() && listed == sessions;
+        if !self.active && is_listed && said.as_deref() == wanted {
             return Ok(());
         }
-        let good = named.is_some() && (!self.active || named == newest.as_deref());
-        let index = visible::index(&sessions, mirror.way.world.now());
-        let sig = self.write_beside(&path, &index)?;
-        match newest {
-            _ if good => {}
-            Some(newest) => drop(self.write_beside(&last, &newest)?),
-            None if said.is_some() => {
-                mirror.way.disk.remove(&last).or_store_error(&last, ACTION)?
-            }
-            None => {}
+        if !is_listed {
+            self.write_beside(&path, &visible::index(&sessions, mirror.way.world.now()))?;
         }
+        match wanted {
+            _ if said.as_deref() == wanted => {}
+            Some(stem) => self.write_beside(&last, stem)?,
+            None => mirror.way.disk.remove(&last).or_store_error(&last, ACTION)?,
+        }
+        // The names of session files that were written before as well.
         mirror.sync_visible()?;
-        (self.seen.index, self.active) = (sig, false);
+        self.active = false;
         Ok(())
     }
 
     /// Writes one of the two. If something that is not a file is in its place, it is moved aside.
-    fn write_beside(&self, path: &Path, text: &str) -> Result<Option<(i64, u64)>> {
+    fn write_beside(&self, path: &Path, text: &str) -> Result<()> {
         if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
             self.mirror.set_aside(path)?;
         }
-        let sig = self.mirror.replace(path, text, || Ok(true))?;
-        Ok(sig.map(|sig| (sig.changed, sig.size)))
+        self.mirror.replace(path, text, || Ok(true)).map(drop)
     }
 
     /// Our sessions in the index, most recently active first.
     fn listed(&self) -> Vec<(String, String)> {
         let shown = self.all.values().filter_map(|one| Some((one, one.shown.as_ref()?)));
         let mut listed: Vec<_> = shown
-            .filter(|(one, shown)| !shown.archived && one.wanted().is_some())
+            .filter(|(one, shown)| !shown.at.archived && one.wanted().is_some())
             .map(|(one, shown)| ((visible::last_activity(&shown.metadata), one.id), shown))
             .collect();
         listed.sort_by(|(a, _), (b, _)| b.cmp(a));
         let listed = listed.into_iter();
-        listed.map(|(_, shown)| (shown.stem.clone(), shown.metadata.clone())).collect()
+        listed.map(|(_, shown)| (shown.at.stem.clone(), shown.metadata.clone())).collect()
     }
 }
 

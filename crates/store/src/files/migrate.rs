@@ -2,7 +2,7 @@
 //!
 //! Below `.rethread/` they had `state`, with the sessions and keys; `logs/<uuid>.log`, with the
 //! entries of each; `blobs/<uuid>/`, with its attachments; and in `owners/` the same again for
-//! every other owner. All of it is read into a new database under another name, which is renamed
+//! every other owner. All of it is read into a new database in a folder of its own, which is moved
 //! when it is complete and on disk. Only then are the old files removed. So a crash leaves either
 //! all the old files or the complete new database; the next process that opens the directory starts
 //! again, or removes what is left.
@@ -18,21 +18,21 @@ use jiff::Timestamp;
 use rethread_core::measure::Measure;
 use rethread_core::session::ExtraFields;
 use rethread_core::store::{Bind, Result};
+use rethread_core::world::rfc3339;
 use rethread_core::{
-    Body, Entry, EntryId, Header, Key, NewEntry, Owner, Raw, SessionId, Store, StoreError, Tally,
-    readable_id,
+    Body, Entry, EntryId, Header, Key, Owner, Raw, SessionId, Store, StoreError, Tally, readable_id,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::disk::{Disk, OrStoreError, names, sum};
+use super::disk::{Disk, OrStoreError, failed, names, sum, with_suffix};
 use super::import_edits::IMPORTED;
-use super::mirror::{OpenOptions, made_of};
+use super::mirror::{DATABASE, OpenOptions, made_of};
 use super::repair::{read_own, rebuilt};
 use super::visible::{ACTIVE, ID, METADATA, NAME, SUMMARY, set_called, stem_of};
 use crate::progress::Progress;
-use crate::sqlite::{Shown, SqliteStore};
+use crate::sqlite::{Location, Shown, SqliteStore, Stamp};
 
 const ACTION: &str = "bring the directory up to date";
 
@@ -40,7 +40,10 @@ const ACTION: &str = "bring the directory up to date";
 const FORMAT: i64 = 2;
 
 /// The entries of such a directory below `.rethread/`.
-const OLD: [&str; 5] = ["state", "logs", "blobs", "owners", "search.db"];
+const OLD: [&str; 6] = ["state", "logs", "blobs", "owners", "search.db", PART];
+
+/// The folder of a database that is not complete yet.
+const PART: &str = "sessions.db.part";
 
 /// One part of a change in the state. The last three are derived, or obsolete.
 #[derive(Deserialize)]
@@ -71,7 +74,7 @@ struct Record {
     #[serde(default)]
     stale: bool,
     pending: Option<Pending>,
-    active_at: Option<Timestamp>,
+    active_at: Option<Raw>,
     kept: Option<Raw>,
 }
 
@@ -82,17 +85,27 @@ struct Folded {
 
 #[derive(Deserialize)]
 struct Sig {
-    changed: i64,
-    size: u64,
+    #[serde(flatten)]
+    stamp: Stamp,
     sum: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Pending {
-    Move { stem: String, archived: bool },
-    Trash { stem: String, archived: bool },
+    Move(Location),
+    Trash(Location),
     Delete,
+}
+
+impl Record {
+    /// Where its file is.
+    fn at(&self) -> Location {
+        match &self.pending {
+            Some(Pending::Move(at) | Pending::Trash(at)) => at.clone(),
+            _ => Location { stem: self.stem.clone(), archived: self.header.archived },
+        }
+    }
 }
 
 /// An entry of a log.
@@ -105,7 +118,6 @@ struct Line<'a> {
     at: Timestamp,
     kind: String,
     measure: Measure,
-    tally: Tally,
     #[serde(borrow)]
     body: &'a RawValue,
 }
@@ -202,7 +214,8 @@ impl Old {
         let (mut entries, mut batch) = (Vec::new(), Vec::new());
         for json in records(&self.log_path(id)).0 {
             let Ok(line) = serde_json::from_str::<Line<'_>>(&json) else { continue };
-            let Line { seq, more, id, at, kind, measure, tally, body } = line;
+            let Line { seq, more, id, at, kind, measure, body } = line;
+            let tally = Tally::default();
             if let Ok(body) = Body::parse(&kind, body.get()) {
                 batch.push(Entry { seq, at, id, body, measure, tally });
             }
@@ -214,32 +227,18 @@ impl Old {
         entries
     }
 
-    fn path_of(&self, stem: &str, archived: bool) -> PathBuf {
-        let folder = if archived { self.root.join("archive") } else { self.root.clone() };
-        folder.join(format!("{stem}.json"))
-    }
-
     /// Migrates one session, and returns the state of its file.
     fn carry(&self, way: &OpenOptions, db: &SqliteStore, record: &Record) -> Result<Option<Shown>> {
         let (id, mut header) = (record.header.id, self.header(record));
-        let (stem, archived) = match &record.pending {
-            Some(Pending::Move { stem, archived } | Pending::Trash { stem, archived }) => {
-                (stem.clone(), *archived)
-            }
-            _ => (record.stem.clone(), record.header.archived),
-        };
-        let path = self.path_of(&stem, archived);
         let known = record.folded.as_ref().map_or(0, |folded| folded.tally.entries);
+        let visible = read_own(&record.at().path(&self.root), id);
+        let metadata = visible.as_ref().map_or("{}".into(), |file| file.metadata.get().to_owned());
         let ours = self.entries(id);
-        let whole = (0..).zip(&ours).all(|(seq, entry)| entry.seq == seq);
-        let entries: Vec<NewEntry> = match whole && ours.len() as u64 >= known {
-            true => ours.into_iter().map(unplaced).collect(),
-            false => {
-                let end = known.max(ours.last().map_or(0, |entry| entry.seq + 1));
-                let made = rebuilt(way.world.as_ref(), &header, ours, read_own(&path, id), end);
-                made.map(|made| made.entries).unwrap_or_default()
-            }
-        };
+        let end = known.max(ours.last().map_or(0, |entry| entry.seq + 1));
+        let damaged = ours.len() as u64 != end;
+        let file = visible.filter(|_| damaged);
+        let rebuilt = rebuilt(way.world.as_ref(), &header, ours, file, end);
+        let entries = rebuilt.map(|rebuilt| rebuilt.entries).unwrap_or_default();
         let keys = self.keys.iter().filter(|(_, to)| **to == id);
         let mut keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
         // The id that another program gave it is known to users.
@@ -263,17 +262,14 @@ impl Old {
                 db.put_blob(&self.owner, header.id, &bytes)?;
             }
         }
-        let visible = read_own(&path, id);
         let summary = header.extra.get(SUMMARY).map(|_| 0);
         Ok(record.sig.as_ref().map(|sig| Shown {
-            stem,
-            archived,
-            changed: sig.changed,
-            size: sig.size,
+            at: record.at(),
+            stamp: sig.stamp,
             sum: sig.sum.clone(),
             entries: known,
             made_of: if record.stale { String::new() } else { made_of(&header) },
-            metadata: visible.map_or_else(|| "{}".into(), |file| file.metadata.get().to_owned()),
+            metadata,
             summary,
         }))
     }
@@ -281,13 +277,13 @@ impl Old {
     /// The header, with another program's fields.
     fn header(&self, record: &Record) -> Header {
         let mut header = Header { owner: self.owner.clone(), ..record.header.clone() };
+        let mut theirs = ExtraFields::default();
+        theirs.set("/active_at", record.active_at.clone());
+        theirs.set("/kept", record.kept.clone());
         header.extra = ExtraFields::default();
-        let id = Some(record.stem.as_str()).filter(|stem| *stem != stem_of(&header));
-        let name = record.display.as_deref().filter(|name| *name != header.name.as_str());
-        set_called(&mut header, id, name);
-        let (active_at, kept) = (record.active_at, record.kept.clone());
-        let kept = kept.and_then(|kept| serde_json::from_str(kept.get()).ok()).unwrap_or_default();
-        header.extra.0.extend(Grouped { active_at, kept, ..Grouped::default() }.flat());
+        let shown = record.display.clone().unwrap_or_else(|| header.name.to_string());
+        set_called(&mut header, &record.stem, &shown);
+        header.extra.0.extend(in_paths(theirs).0);
         if !header.extra.is_empty() {
             header.imported.get_or_insert_with(|| IMPORTED.to_owned());
         }
@@ -295,16 +291,7 @@ impl Old {
     }
 }
 
-/// What another program says about a session, as earlier versions had it in the header.
-#[derive(Default, Deserialize)]
-struct Grouped {
-    id: Option<Raw>,
-    name: Option<Raw>,
-    active_at: Option<Timestamp>,
-    #[serde(default)]
-    kept: Kept,
-}
-
+/// The fields of another program that earlier versions kept.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Kept {
@@ -318,36 +305,24 @@ struct KeptSummary {
     text: Raw,
 }
 
-impl Grouped {
-    /// The same with each field under its path.
-    fn flat(self) -> Vec<(String, Raw)> {
-        let Grouped { id, name, active_at, kept } = self;
-        let active_at = active_at.map(|at| Raw::of(&rethread_core::world::rfc3339(at)));
-        let known = [(ID, id), (NAME, name), (ACTIVE, active_at)];
-        let known = known.into_iter().filter_map(|(path, raw)| Some((path.to_owned(), raw?)));
-        let metadata = kept.metadata.into_iter();
-        let metadata = metadata.map(|(name, raw)| (format!("{METADATA}{name}"), raw));
-        let summary = kept.summary.map(|summary| (SUMMARY.to_owned(), summary.text));
-        known.chain(metadata).chain(kept.top).chain(summary).collect()
-    }
-}
-
-/// The fields of a header of any version, each under its path. [`ExtraFields`] has those of an object
-/// under `/` and their names.
+/// The fields of a header of any version, each under its path. Earlier versions had an object with
+/// what another program says about a session; [`ExtraFields`] has its fields under `/` and their
+/// names.
 pub(super) fn in_paths(extra: ExtraFields) -> ExtraFields {
-    let take = |name: &str| extra.get(name).cloned();
-    let of = |raw: Raw| serde_json::from_str(raw.get()).ok();
-    let active_at = take("/active_at").and_then(|raw| raw.as_text()?.parse().ok());
-    let kept: Option<Kept> = take("/kept").and_then(of);
-    let (id, name) = (take("/id"), take("/name"));
-    if kept.is_none() && active_at.is_none() && id.is_none() && name.is_none() {
+    let active_at = extra.text("/active_at").and_then(|at| at.parse().ok());
+    let active_at = active_at.map(|at| Raw::of(&rfc3339(at)));
+    let [id, name] = ["/id", "/name"].map(|field| extra.get(field).cloned());
+    let known = [(ID, id), (NAME, name), (ACTIVE, active_at)];
+    let known = known.into_iter().filter_map(|(path, raw)| Some((path.to_owned(), raw?)));
+    let known: Vec<(String, Raw)> = known.collect();
+    let kept = extra.get("/kept").and_then(|raw| serde_json::from_str(raw.get()).ok());
+    if known.is_empty() && kept.is_none() {
         return extra;
     }
-    ExtraFields(Grouped { id, name, active_at, kept: kept.unwrap_or_default() }.flat())
-}
-
-fn unplaced(Entry { id, at, body, measure, .. }: Entry) -> NewEntry {
-    NewEntry { id, at, body, measure }
+    let Kept { top, metadata, summary } = kept.unwrap_or_default();
+    let metadata = metadata.into_iter().map(|(name, raw)| (format!("{METADATA}{name}"), raw));
+    let summary = summary.map(|summary| (SUMMARY.to_owned(), summary.text));
+    ExtraFields(known.into_iter().chain(metadata).chain(top).chain(summary).collect())
 }
 
 /// Creates the database of an old directory; does nothing for others.
@@ -365,10 +340,11 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
     }
     let what = format!("bringing {} up to date", root.display());
     let mut progress = Progress::new(what, way.tell.as_ref());
-    let part = database.with_extension("db.part");
+    let folder = database.parent().unwrap_or(root);
     // A directory that cannot be written to is read into a database elsewhere.
     let in_place = database.starts_with(root);
-    remove_database(disk, &part)?;
+    remove(disk, &folder.join(PART))?;
+    let part = folder.join(PART).join(DATABASE);
     let db = SqliteStore::open(&part, way.world.clone())?;
     db.begin_mirror()?;
     let sessions = all.iter().map(|old| old.records.len() as u64).sum();
@@ -379,7 +355,7 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
             done += 1;
             if matches!(record.pending, Some(Pending::Delete)) {
                 // Its deletion had begun, and is completed with its file.
-                let path = old.path_of(&record.stem, record.header.archived);
+                let path = record.at().path(&old.root);
                 if record.sig.is_some() && path.is_file() && in_place {
                     disk.remove(&path).or_store_error(&path, ACTION)?;
                 }
@@ -394,13 +370,10 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
     }
     // Closing checkpoints its write-ahead log, and syncs the file.
     drop(db);
-    let mut log = part.as_os_str().to_owned();
-    log.push("-wal");
+    let log = with_suffix(&part, "-wal");
     if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
-        let source = "SQLite left its log behind".into();
-        return Err(StoreError::Backend { store: "files", action: ACTION, source });
+        return Err(failed(ACTION, "SQLite left its log behind"));
     }
-    let folder = database.parent().unwrap_or(root);
     if in_place {
         disk.sync_folder(root).or_store_error(root, ACTION)?;
     }
@@ -410,28 +383,19 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
     Ok(())
 }
 
-fn remove_database(disk: &dyn Disk, path: &Path) -> Result<()> {
-    for end in ["", "-wal", "-shm", "-journal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        if Path::new(&name).symlink_metadata().is_ok() {
-            disk.remove(Path::new(&name)).or_store_error(path, ACTION)?;
-        }
-    }
-    Ok(())
-}
-
 /// Removes the files that the database has replaced.
 pub(super) fn remove_old(disk: &dyn Disk, ours: &Path) -> Result<()> {
-    for path in OLD.map(|name| ours.join(name)) {
-        let gone = match path.symlink_metadata() {
-            Err(_) => continue,
-            Ok(there) if there.is_dir() => std::fs::remove_dir_all(&path),
-            Ok(_) => disk.remove(&path),
-        };
-        gone.or_store_error(&path, ACTION)?;
-    }
-    Ok(())
+    OLD.iter().try_for_each(|name| remove(disk, &ours.join(name)))
+}
+
+/// Removes a file, or a folder with its contents, if it exists.
+fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let gone = match path.symlink_metadata() {
+        Err(_) => return Ok(()),
+        Ok(there) if there.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => disk.remove(path),
+    };
+    gone.or_store_error(path, ACTION)
 }
 
 /// The owner encoded in the name of a folder in `owners/`: everything but lowercase letters,

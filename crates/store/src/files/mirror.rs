@@ -15,13 +15,14 @@ use jiff::Timestamp;
 use rethread_core::entry::fingerprint;
 use rethread_core::store::Result;
 use rethread_core::{Header, Owner, SessionId, StoreError, World};
+use tempfile::TempDir;
 
-use super::disk::{self, Disk, OrStoreError, Scratch, changed, is_draft, names};
+use super::disk::{self, Disk, OrStoreError, is_draft, names};
 use super::import_edits::Skipped;
 use super::visible::{active_at, stem_of};
 use super::{FilesLimit, migrate};
 use crate::progress::ProgressSink;
-use crate::sqlite::{Mirrored, Shown, SqliteStore};
+use crate::sqlite::{Location, Mirrored, Shown, SqliteStore, Stamp};
 
 /// How long to wait for another process that is updating the files. One that holds the lock longer
 /// than this is suspended or stuck.
@@ -70,13 +71,12 @@ pub(super) struct Mirror {
     pub(super) ours: PathBuf,
     pub(super) way: OpenOptions,
     pub(super) reach: Reach,
-    lock: Option<File>,
     seen: Mutex<Seen>,
     known: Mutex<Known>,
-    dirty: Mutex<Dirty>,
+    /// Signals that `known` has files to write, or that the store is closed.
     woken: Condvar,
-    /// Our folder, if it is elsewhere.
-    _scratch: Option<Scratch>,
+    /// Where the database is while visiting.
+    _scratch: Option<TempDir>,
 }
 
 /// What this process knows about the files.
@@ -84,8 +84,6 @@ pub(super) struct Mirror {
 pub(super) struct Seen {
     /// Files that are ignored, and why.
     pub(super) skipped: BTreeMap<PathBuf, Skipped>,
-    /// The state of the index when it was last up to date.
-    pub(super) index: Option<(i64, u64)>,
     /// A damaged database was copied.
     pub(super) copied: bool,
 }
@@ -93,18 +91,15 @@ pub(super) struct Seen {
 /// What this process knows about sessions. Its lock is never held while files are written.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Sessions that were active later than their last entry, according to another program.
-    pub(super) active: BTreeSet<SessionId>,
-    /// The state of files that this process wrote.
-    pub(super) written: BTreeMap<SessionId, (i64, u64)>,
+    /// Whether a session was active later than its last entry, according to another program.
+    pub(super) active: bool,
+    /// Files that this process wrote.
+    pub(super) written: BTreeMap<SessionId, Stamp>,
     /// Sessions whose log is known to be at least as long as their file says.
     whole: BTreeSet<SessionId>,
-}
-
-/// Sessions whose files are out of date.
-#[derive(Default)]
-struct Dirty {
-    ids: BTreeSet<SessionId>,
+    /// Sessions whose files are out of date.
+    dirty: BTreeSet<SessionId>,
+    /// The store is closed, and the thread has to end.
     closed: bool,
 }
 
@@ -117,7 +112,7 @@ pub(super) struct Pass<'a> {
     pub(super) shown: Vec<(SessionId, Option<Shown>)>,
     /// One of our sessions was written to, so `last_session` must name it.
     pub(super) active: bool,
-    _held: Option<Held<'a>>,
+    _lock: Option<File>,
 }
 
 impl Mirror {
@@ -141,51 +136,41 @@ impl Mirror {
             disk.sync_folder(path)?;
             disk.open(&ours.join("lock"))
         });
-        let (mut place, mut scratch) = (ours.clone(), None);
-        let (lock, reach) = match writable.or_store_error(path, ACTION) {
-            Ok(lock) => (Some(lock), Reach::All),
-            Err(StoreError::ReadOnly { .. }) if ours.join(DATABASE).exists() => {
-                (None, Reach::AsLeft)
+        let writable = writable.or_store_error(path, ACTION).and_then(|_| lock(path));
+        let mut database = ours.join(DATABASE);
+        let (lock, reach, scratch) = match writable {
+            Ok(lock) => (Some(lock), Reach::All, None),
+            // A full disk can still be read.
+            Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) if database.exists() => {
+                (None, Reach::AsLeft, None)
             }
             Err(refused @ StoreError::ReadOnly { .. }) => {
-                if !path.is_dir() || std::fs::read_dir(path).is_err() {
-                    return Err(refused);
-                }
-                let folder = Scratch::new(way.world.as_ref()).map_err(|_| refused)?;
-                place = folder.path.clone();
-                scratch = Some(folder);
-                (None, Reach::Visiting)
+                let scratch = std::fs::read_dir(path).and_then(|_| scratch());
+                let scratch = scratch.map_err(|_| refused)?;
+                database = scratch.path().join(DATABASE);
+                (None, Reach::Visiting, Some(scratch))
             }
-            // A full disk can still be read.
-            Err(StoreError::Full { .. }) if ours.join(DATABASE).exists() => (None, Reach::AsLeft),
             Err(error) => return Err(error),
         };
-        let held = match &lock {
-            Some(lock) => Some(Held::new(lock, path, BUSY)?.ok_or_else(|| busy(path))?),
-            None => None,
-        };
-        let database = place.join(DATABASE);
         if !database.exists() {
             migrate::migrate(&way, path, &database)?;
         }
         let db = SqliteStore::open_telling(&database, way.world.clone(), way.tell.as_ref())?;
         if reach != Reach::AsLeft {
             if_possible(db.begin_mirror())?;
-            if reach == Reach::All {
-                migrate::remove_old(disk, &ours)?;
-            }
         }
-        drop(held);
+        if reach == Reach::All {
+            migrate::remove_old(disk, &ours)?;
+        }
+        drop(lock);
         let mirror = Mirror {
             db,
             root: path.to_owned(),
-            ours: place,
+            ours,
             way,
             reach,
-            lock,
             seen: Mutex::default(),
             known: Mutex::default(),
-            dirty: Mutex::default(),
             woken: Condvar::new(),
             _scratch: scratch,
         };
@@ -201,10 +186,8 @@ impl Mirror {
             for folder in [self.root.clone(), self.archive(), self.ours.clone()] {
                 for name in names(&folder).iter().filter(|name| is_draft(name)) {
                     let path = folder.join(name);
-                    self.way
-                        .disk
-                        .remove(&path)
-                        .or_store_error(&path, "remove what a crash left")?;
+                    let removed = self.way.disk.remove(&path);
+                    removed.or_store_error(&path, "remove what a crash left")?;
                 }
             }
         }
@@ -223,26 +206,20 @@ impl Mirror {
         if self.reach == Reach::AsLeft {
             return Ok(None);
         }
-        let start = Instant::now();
-        let (seen, held) = loop {
+        let entered = patiently(patience, || {
             // Other threads of this process need not wait for another process.
             let seen = self.seen();
-            let Some(lock) = &self.lock else { break (seen, None) };
-            if let Some(held) = Held::new(lock, &self.root, Duration::ZERO)? {
-                break (seen, Some(held));
+            match self.reach {
+                Reach::All => Ok(try_lock(&self.root)?.map(|lock| (seen, Some(lock)))),
+                _ => Ok(Some((seen, None))),
             }
-            drop(seen);
-            if start.elapsed() > patience {
-                return Ok(None);
-            }
-            std::thread::sleep(RETRY);
-        };
+        });
+        let Some((seen, lock)) = entered? else { return Ok(None) };
         let all = self.db.mirrored(&Owner::local())?;
-        let all: BTreeMap<SessionId, Mirrored> = all.into_iter().map(|one| (one.id, one)).collect();
-        self.known().active =
-            all.values().filter(|one| one.is_active()).map(|one| one.id).collect();
+        self.known().active = all.iter().any(Mirrored::is_active);
+        let all = all.into_iter().map(|one| (one.id, one)).collect();
         let shown = Vec::new();
-        Ok(Some(Pass { mirror: self, seen, all, shown, active: false, _held: held }))
+        Ok(Some(Pass { mirror: self, seen, all, shown, active: false, _lock: lock }))
     }
 
     /// Imports changes of the files, if there are any.
@@ -253,18 +230,12 @@ impl Mirror {
 
     /// Imports changes of the file of one session.
     pub(super) fn look_at(&self, id: SessionId) -> Result<()> {
-        let one = match self.reach {
-            Reach::AsLeft => None,
-            _ => self.db.mirrored_one(&Owner::local(), id)?,
-        };
+        let one = self.db.mirrored_one(&Owner::local(), id)?;
         let Some(shown) = one.and_then(|one| one.shown) else { return Ok(()) };
-        let there = self.path_of(&shown.stem, shown.archived).symlink_metadata();
-        let known = there.is_ok_and(|there| {
-            // What was written here just now may not be in the database yet.
-            let written = self.known().written.get(&id) == Some(&(changed(&there), there.len()));
-            there.is_file() && written || shown.is(&there)
-        });
-        match known {
+        let there = Stamp::at(&self.path_of(&shown.at));
+        // What was written here just now may not be in the database yet.
+        let written = self.known().written.get(&id).copied();
+        match there.is_some() && (there == Some(shown.stamp) || there == written) {
             true => Ok(()),
             false => self.look(),
         }
@@ -291,19 +262,19 @@ impl Mirror {
         });
         // What cannot be written now is written with the next change, or when the directory is
         // opened.
-        self.dirty().ids.extend(folded.unwrap_or_else(|_| ids.to_vec()));
+        self.known().dirty.extend(folded.unwrap_or_else(|_| ids.to_vec()));
     }
 
     /// Marks the file of a session as out of date; the thread updates it soon.
     pub(super) fn is_dirty(&self, id: SessionId) {
-        if self.reach == Reach::All && self.dirty().ids.insert(id) {
+        if self.reach == Reach::All && self.known().dirty.insert(id) {
             self.woken.notify_one();
         }
     }
 
     /// Updates the files that are out of date.
     pub(super) fn fold_dirty(&self) {
-        let ids: Vec<SessionId> = std::mem::take(&mut self.dirty().ids).into_iter().collect();
+        let ids: Vec<SessionId> = std::mem::take(&mut self.known().dirty).into_iter().collect();
         if !ids.is_empty() {
             self.fold_now(&ids);
         }
@@ -314,16 +285,16 @@ impl Mirror {
     pub(super) fn keep_up(&self) {
         let mut next = Instant::now();
         loop {
-            let idle = |dirty: &mut Dirty| dirty.ids.is_empty() && !dirty.closed;
-            let dirty = self.woken.wait_while(self.dirty(), idle);
-            let dirty = dirty.unwrap_or_else(PoisonError::into_inner);
+            let idle = |known: &mut Known| known.dirty.is_empty() && !known.closed;
+            let known = self.woken.wait_while(self.known(), idle);
+            let known = known.unwrap_or_else(PoisonError::into_inner);
             let wait = next.saturating_duration_since(Instant::now());
-            let waited = self.woken.wait_timeout_while(dirty, wait, |dirty| !dirty.closed);
-            let (dirty, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            if dirty.closed {
+            let waited = self.woken.wait_timeout_while(known, wait, |known| !known.closed);
+            let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if known.closed {
                 return;
             }
-            drop(dirty);
+            drop(known);
             let began = Instant::now();
             self.fold_dirty();
             next = Instant::now() + PAUSE.max(SHARE * began.elapsed());
@@ -332,12 +303,8 @@ impl Mirror {
 
     /// Stops the thread.
     pub(super) fn close(&self) {
-        self.dirty().closed = true;
+        self.known().closed = true;
         self.woken.notify_all();
-    }
-
-    fn dirty(&self) -> MutexGuard<'_, Dirty> {
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
@@ -362,20 +329,20 @@ impl Mirror {
     }
 
     /// Where a session's visible file is.
-    pub(super) fn path_of(&self, stem: &str, archived: bool) -> PathBuf {
-        let folder = if archived { self.archive() } else { self.root.clone() };
-        folder.join(format!("{stem}.json"))
+    pub(super) fn path_of(&self, at: &Location) -> PathBuf {
+        at.path(&self.root)
+    }
+
+    /// Whether there is anything with the name of such a file, archived or not.
+    pub(super) fn is_taken(&self, stem: &str) -> bool {
+        [false, true].into_iter().any(|archived| {
+            let at = Location { stem: stem.to_owned(), archived };
+            Stamp::at(&self.path_of(&at)).is_some()
+        })
     }
 
     pub(super) fn archive(&self) -> PathBuf {
         self.root.join("archive")
-    }
-}
-
-impl Shown {
-    /// Whether the file is unchanged.
-    pub(super) fn is(&self, there: &std::fs::Metadata) -> bool {
-        there.is_file() && (self.changed, self.size) == (changed(there), there.len())
     }
 }
 
@@ -385,13 +352,13 @@ impl Mirrored {
         self.until.is_some_and(|until| until > now.as_millisecond())
     }
 
-    /// The folder of its file; none for a session in the trash.
-    pub(super) fn wanted(&self) -> Option<(String, bool)> {
+    /// Where its file belongs; nowhere if it is in the trash.
+    pub(super) fn wanted(&self) -> Option<Location> {
         let header = self.header.as_ref().filter(|header| header.trash.is_none())?;
-        Some((stem_of(header), header.archived))
+        Some(Location { stem: stem_of(header), archived: header.archived })
     }
 
-    /// When it was last active, according to another program.
+    /// Whether another program says when it was last active.
     pub(super) fn is_active(&self) -> bool {
         self.header.as_ref().is_some_and(|header| active_at(header).is_some())
     }
@@ -422,40 +389,42 @@ pub(super) fn if_possible<T>(done: Result<T>) -> Result<Option<T>> {
     }
 }
 
-pub(super) fn busy(place: &Path) -> StoreError {
-    StoreError::Busy { place: place.display().to_string() }
+/// A temporary folder, removed with its contents when it is dropped. Others cannot read it.
+fn scratch() -> std::io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.prefix("rethread-").tempdir()
 }
 
-/// The lock of the directory, held.
-pub(super) struct Held<'a>(&'a File);
+/// The lock of the directory: closing the file releases it.
+pub(super) fn lock(root: &Path) -> Result<File> {
+    let busy = || StoreError::Busy { place: root.display().to_string() };
+    patiently(BUSY, || try_lock(root))?.ok_or_else(busy)
+}
 
-impl<'a> Held<'a> {
-    /// `None` if another process holds it for longer than `patience`.
-    pub(super) fn new(
-        lock: &'a File,
-        place: &Path,
-        patience: Duration,
-    ) -> Result<Option<Held<'a>>> {
-        let start = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(Some(Held(lock))),
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => {
-                    return Err(disk::store_error(place, "lock the directory", error));
-                }
-            }
-            if start.elapsed() >= patience {
-                return Ok(None);
-            }
-            std::thread::sleep(RETRY);
-        }
+/// `None` if another process, or another thread of this one, holds it.
+fn try_lock(root: &Path) -> Result<Option<File>> {
+    const ACTION: &str = "lock the directory";
+    let file = File::options().write(true).open(root.join(".rethread/lock"));
+    let file = file.or_store_error(root, ACTION)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(disk::store_error(root, ACTION, error)),
     }
 }
 
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        // Closing the file releases it at the latest.
-        drop(self.0.unlock());
+/// Tries again and again; `None` if that takes longer than `patience`.
+fn patiently<T>(
+    patience: Duration,
+    mut attempt: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let start = Instant::now();
+    loop {
+        match attempt()? {
+            None if start.elapsed() < patience => std::thread::sleep(RETRY),
+            done => return Ok(done),
+        }
     }
 }

@@ -39,7 +39,7 @@ use rethread_core::store::{
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, SessionKind, Store,
-    StoreError, World,
+    World,
 };
 
 use disk::{Disk, Real};
@@ -83,9 +83,12 @@ impl FilesStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotAStore`] if the path is not a directory, [`StoreError::Newer`] if a newer
-    /// version wrote it, [`StoreError::Busy`] if another process holds its lock for too long;
-    /// otherwise I/O errors.
+    /// [`NotAStore`] if the path is not a directory, [`Newer`] if a newer version wrote it, [`Busy`]
+    /// if another process holds its lock for too long; otherwise I/O errors.
+    ///
+    /// [`NotAStore`]: rethread_core::StoreError::NotAStore
+    /// [`Newer`]: rethread_core::StoreError::Newer
+    /// [`Busy`]: rethread_core::StoreError::Busy
     pub fn open(path: &Path, limit: FilesLimit, world: Arc<dyn World>) -> Result<FilesStore> {
         FilesStore::open_telling(path, limit, world, None)
     }
@@ -100,12 +103,7 @@ impl FilesStore {
         let mirror = store.mirror.clone();
         let thread = std::thread::Builder::new().name("rethread-mirror".into());
         let thread = thread.spawn(move || mirror.keep_up());
-        let failed = |error: std::io::Error| StoreError::Backend {
-            store: "files",
-            action: "start a thread",
-            source: error.into(),
-        };
-        store.thread = Some(thread.map_err(failed)?);
+        store.thread = Some(thread.map_err(|error| disk::failed("start a thread", error))?);
         Ok(store)
     }
 
@@ -163,16 +161,13 @@ impl FilesStore {
         let owner = Owner::local();
         let mut chats = self.list_all(&owner, &filter)?.sessions;
         chats.retain(|session| counts(&session.header));
-        let mut excess = chats.len().saturating_sub(sessions);
+        let excess = chats.len().saturating_sub(sessions);
         let now = self.mirror.way.world.now();
-        for session in chats.iter().rev().filter(|session| session.id() != newest) {
-            if excess == 0 {
-                break;
-            }
-            let id = session.id();
-            if self.db().mirrored_one(&owner, id)?.is_none_or(|one| one.is_held(now)) {
-                continue;
-            }
+        let is_free = |id: &SessionId| {
+            let one = self.db().mirrored_one(&owner, *id);
+            *id != newest && matches!(one, Ok(Some(one)) if !one.is_held(now))
+        };
+        for id in chats.iter().rev().map(Session::id).filter(is_free).take(excess) {
             let away = Change { archived: Some(true), ..Change::default() };
             match delete {
                 true => self.mirror.throw_away(id)?,
@@ -180,7 +175,6 @@ impl FilesStore {
             }
             // Starting a session does not wait until the file of another one is moved.
             self.mirror.is_dirty(id);
-            excess -= 1;
         }
         Ok(())
     }
@@ -225,30 +219,18 @@ impl Drop for FilesStore {
 impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
         self.mirror.may_write()?;
-        if !is_local(&header.owner) {
-            return self.db().create(header, entries, binds);
-        }
-        let mut header = header.clone();
-        header.extra = migrate::in_paths(header.extra);
-        // The id that another program gave it elsewhere may be taken here.
-        let stem = visible::stem_of(&header);
-        let there = |archived| self.mirror.path_of(&stem, archived).symlink_metadata().is_ok();
-        if (there(false) || there(true)) && self.db().get(&header.owner, header.id).is_err() {
-            let shown = visible::shown_as(&header);
-            visible::set_called(&mut header, None, shown.as_deref());
-        }
+        let extra = migrate::in_paths(header.extra.clone());
+        let header = Header { extra, ..header.clone() };
         let session = self.db().create(&header, entries, binds)?;
-        self.mirror.is_dirty(header.id);
-        if counts(&header) && !header.archived {
+        self.follows(&header.owner, header.id);
+        if is_local(&header.owner) && counts(&header) && !header.archived {
             self.keep_to_limit(header.id)?;
         }
         Ok(session)
     }
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
-        if is_local(owner) {
-            mirror::if_possible(self.mirror.look_at(id))?;
-        }
+        mirror::if_possible(self.mirror.look_at(id))?;
         let mut session = self.db().get(owner, id)?;
         self.mirror.describe(&mut session);
         Ok(session)
@@ -260,11 +242,8 @@ impl Store for FilesStore {
         self.look(owner)?;
         let all = if is_local(owner) { self.db().mirrored(owner)? } else { Vec::new() };
         let headers = all.iter().filter_map(|one| one.header.as_ref());
-        let is_shown = |header: &&Header| match visible::shown_as(header) {
-            Some(shown) => shown == name,
-            None => header.name.as_str() == name,
-        };
-        let mut shown = headers.filter(|header| header.trash.is_none()).filter(is_shown);
+        let headers = headers.filter(|header| header.trash.is_none());
+        let mut shown = headers.filter(|header| visible::shown_name(header) == name);
         match (shown.next(), shown.next()) {
             (Some(header), None) => Ok(Some(header.id)),
             _ => self.db().named(owner, name),
@@ -284,7 +263,7 @@ impl Store for FilesStore {
         limit: usize,
     ) -> Result<Page> {
         self.look(owner)?;
-        if !is_local(owner) || self.mirror.known().active.is_empty() {
+        if !is_local(owner) || !self.mirror.known().active {
             let mut page = self.db().list(owner, filter, after, limit)?;
             page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
             return Ok(page);
@@ -337,14 +316,12 @@ impl Store for FilesStore {
 
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
         let entries = self.db().read(owner, id, range.clone())?;
-        let end = range.start + entries.len() as u64;
         // A reader that asks for more than there is must be told that there was more.
-        if is_local(owner) && end < range.end && !range.is_empty() {
-            let one = self.db().mirrored_one(owner, id)?;
-            let known = one.as_ref().and_then(|one| one.shown.as_ref()).map_or(0, |s| s.entries);
-            if let Some(one) = one.filter(|one| one.entries <= end && range.start < known) {
-                one.is_whole()?;
-            }
+        if is_local(owner)
+            && range.start + (entries.len() as u64) < range.end
+            && let Some(one) = self.db().mirrored_one(owner, id)?
+        {
+            one.is_whole()?;
         }
         Ok(entries)
     }
@@ -378,9 +355,7 @@ impl Store for FilesStore {
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
         self.mirror.may_write()?;
-        if is_local(owner) {
-            self.mirror.look_at(id)?;
-        }
+        self.mirror.look_at(id)?;
         let lease = self.db().lease(owner, id, holder, ttl)?;
         if ttl.is_zero() {
             self.follows(owner, id);

@@ -14,11 +14,13 @@ use rethread_core::measure::measure;
 use rethread_core::store::{Finding, FindingState, Result, Upkeep};
 use rethread_core::{Body, Entry, Header, NewEntry, Owner, Raw, SessionId, StoreError, World};
 
-use super::disk::{Disk, OrStoreError, Real, names};
+use super::disk::{Disk, OrStoreError, Real, names, random, with_suffix};
 use super::import_edits::entries_of;
-use super::mirror::{BUSY, DATABASE, Held, Mirror, Pass, Reach, busy};
+use super::mirror::{BUSY, DATABASE, Mirror, OpenOptions, Pass, Reach, lock};
 use super::visible::{self, Visible, likeness};
 use crate::sqlite::{Mirrored, SqliteStore};
+
+const ACTION: &str = "keep what is damaged";
 
 /// The kind of an entry that replaces an unreadable one.
 const LOST: &str = "lost";
@@ -37,6 +39,7 @@ impl Mirror {
     pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
         self.look()?;
         let repair = repair && self.reach == Reach::All;
+        let found = |what, state| Finding { session: None, seq: None, what, state };
         let mut findings = Vec::new();
         if repair
             && self.db.has_damaged_entries()?
@@ -45,27 +48,22 @@ impl Mirror {
         {
             let what =
                 format!("pages of `entries` were damaged; entries that cannot be read: {lost}");
-            let state = FindingState::Repaired;
-            findings.push(Finding { session: None, seq: None, what, state });
+            findings.push(found(what, FindingState::Repaired));
         }
         findings.extend(self.db.check(repair)?);
-        let mut note = |what: String, state| {
-            findings.push(Finding { session: None, seq: None, what, state });
-        };
         for (path, skipped) in &self.seen().skipped {
             let state = if skipped.damaged { FindingState::Damaged } else { FindingState::Noted };
             let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
-            note(format!("{shown} is left alone: {}", skipped.why), state);
+            findings.push(found(format!("{shown} is left alone: {}", skipped.why), state));
         }
-        for name in names(&self.root) {
-            if name.contains(".json.unreadable-") {
-                note(format!("{name} could not be read and was set aside"), FindingState::Noted);
-            }
-        }
+        let aside = names(&self.root).into_iter().filter(|name| name.contains(".json.unreadable-"));
+        findings.extend(aside.map(|name| {
+            found(format!("{name} could not be read and was set aside"), FindingState::Noted)
+        }));
         let kept = names(&self.ours.join("damaged")).len();
         if kept > 0 {
             let what = format!("what was damaged is kept in .rethread/damaged ({kept})");
-            note(what, FindingState::Noted);
+            findings.push(found(what, FindingState::Noted));
         }
         Ok(findings)
     }
@@ -79,10 +77,7 @@ impl Mirror {
     ) -> Result<Vec<Finding>> {
         let repair = repair && self.reach == Reach::All;
         let findings = self.db.check_session(owner, id, repair)?;
-        let one = match *owner == Owner::local() {
-            true => self.db.mirrored_one(owner, id)?,
-            false => None,
-        };
+        let one = self.db.mirrored_one(&Owner::local(), id)?;
         let Some(one) = one else { return Ok(findings) };
         let is_entry = |f: &&Finding| f.state == FindingState::Damaged && f.what.starts_with("it ");
         let damaged = findings.iter().find(is_entry);
@@ -109,7 +104,9 @@ impl Pass<'_> {
         };
         let world = mirror.way.world.as_ref();
         let end = one.entries.max(one.shown.as_ref().map_or(0, |shown| shown.entries));
-        let Some(rebuilt) = rebuilt(world, header, ours, self.file_of(one), end) else {
+        let path = one.shown.as_ref().map(|shown| mirror.path_of(&shown.at));
+        let file = path.and_then(|path| read_own(&path, one.id));
+        let Some(rebuilt) = rebuilt(world, header, ours, file, end) else {
             let what = format!("{what}; nothing is left to rebuild it from");
             return Ok((what, FindingState::Damaged));
         };
@@ -138,7 +135,7 @@ impl Pass<'_> {
         }
         // The file is examined again: it may have been rewritten while the log was unusable.
         if let Some(shown) = &one.shown {
-            let path = mirror.path_of(&shown.stem, shown.archived);
+            let path = mirror.path_of(&shown.at);
             self.seen.skipped.remove(&path);
             let mut shown = shown.clone();
             (shown.entries, shown.made_of) = (entries.len() as u64, String::new());
@@ -158,22 +155,12 @@ impl Pass<'_> {
 
     /// Keeps a copy of the damaged database in `.rethread/damaged/`, once.
     fn keep_damaged(&mut self) -> Result<()> {
-        const ACTION: &str = "keep what is damaged";
         if std::mem::replace(&mut self.seen.copied, true) {
             return Ok(());
         }
-        let (disk, folder) = (self.mirror.way.disk.as_ref(), self.mirror.ours.join("damaged"));
-        let random = self.mirror.way.world.uuid().as_u128() & 0xffff_ffff;
-        disk.folder(&folder).or_store_error(&folder, ACTION)?;
-        self.db().copy_to(&folder.join(format!("{random:08x}-{DATABASE}")))?;
-        disk.sync_folder(&folder).or_store_error(&folder, ACTION)?;
-        disk.sync_folder(&self.mirror.ours).or_store_error(&folder, ACTION)
-    }
-
-    /// The visible file of a session, if it can be read and is its own.
-    fn file_of(&self, one: &Mirrored) -> Option<Visible> {
-        let shown = one.shown.as_ref()?;
-        read_own(&self.mirror.path_of(&shown.stem, shown.archived), one.id)
+        let OpenOptions { disk, world, .. } = &self.mirror.way;
+        keep_aside(disk.as_ref(), world.as_ref(), &self.mirror.ours, |to| self.db().copy_to(to))
+            .map(drop)
     }
 }
 
@@ -181,14 +168,13 @@ impl Pass<'_> {
 /// directory then rebuilds the sessions from their files. Returns its new path; `None` if it can be
 /// read, or does not exist.
 pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Option<PathBuf>> {
-    const ACTION: &str = "set the damaged database aside";
     let (ours, disk) = (root.join(".rethread"), Real);
     let database = ours.join(DATABASE);
     if !database.is_file() {
         return Ok(None);
     }
-    let lock = disk.open(&ours.join("lock")).or_store_error(root, ACTION)?;
-    let _held = Held::new(&lock, root, BUSY)?.ok_or_else(|| busy(root))?;
+    disk.open(&ours.join("lock")).or_store_error(root, ACTION)?;
+    let _lock = lock(root)?;
     let read = SqliteStore::open(&database, world.clone())
         .and_then(|store| store.mirrored(&Owner::local()).map(drop));
     match read {
@@ -196,22 +182,33 @@ pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Op
         Err(StoreError::NotAStore { .. } | StoreError::Corrupt { .. }) => {}
         Err(error) => return Err(error),
     }
+    let aside = keep_aside(&disk, world.as_ref(), &ours, |to| {
+        // The file itself is moved last, because its log files without it would be mistaken for
+        // those of a new one.
+        for end in ["-wal", "-shm", ""] {
+            let from = with_suffix(&database, end);
+            if from.symlink_metadata().is_ok() {
+                disk.rename(&from, &with_suffix(to, end)).or_store_error(&from, ACTION)?;
+            }
+        }
+        Ok(())
+    });
+    aside.map(Some)
+}
+
+/// Copies or moves a damaged database to a new path in `.rethread/damaged/`, and returns that.
+fn keep_aside(
+    disk: &dyn Disk,
+    world: &dyn World,
+    ours: &Path,
+    put: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
     let folder = ours.join("damaged");
     disk.folder(&folder).or_store_error(&folder, ACTION)?;
-    let aside = format!("{:08x}-{DATABASE}", world.uuid().as_u128() & 0xffff_ffff);
-    // The file itself is moved last, because its log files without it would be mistaken for those
-    // of a new one.
-    for end in ["-wal", "-shm", ""] {
-        let from = ours.join(format!("{DATABASE}{end}"));
-        if from.symlink_metadata().is_ok() {
-            disk.rename(&from, &folder.join(format!("{aside}{end}")))
-                .or_store_error(&from, ACTION)?;
-        }
-    }
-    disk.sync_folder(&folder)
-        .and_then(|()| disk.sync_folder(&ours))
-        .or_store_error(&folder, ACTION)?;
-    Ok(Some(folder.join(aside)))
+    let aside = folder.join(format!("{}-{DATABASE}", random(world)));
+    put(&aside)?;
+    let synced = disk.sync_folder(&folder).and_then(|()| disk.sync_folder(ours));
+    synced.or_store_error(&folder, ACTION).map(|()| aside)
 }
 
 /// A session file, if it can be read and is not another session's.
@@ -235,7 +232,7 @@ pub(super) fn rebuilt(
     end: u64,
 ) -> Option<Rebuilt> {
     let theirs = file.map(|visible| {
-        let entries = entries_of(&visible, 0, header, &HashSet::new(), |_, _| world.uuid());
+        let entries = entries_of(&visible, 0, header, HashSet::new(), |_, _| world.uuid());
         let known = ours.iter().any(|entry| entries.iter().any(|new| new.id == entry.id));
         (entries, known)
     });

@@ -20,6 +20,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::compare::Likeness;
+use super::disk::sum;
 
 /// The kind of an entry with a message that we cannot parse, kept as it was written.
 const FOREIGN: &str = "foreign";
@@ -59,9 +60,9 @@ pub(super) fn stem_of(header: &Header) -> String {
     theirs.unwrap_or_else(|| header.name.ascii_id(header.created_at, header.id))
 }
 
-/// What another program shows a session as, where that is not its name.
-pub(super) fn shown_as(header: &Header) -> Option<String> {
-    called(header, NAME).and_then(Raw::as_text)
+/// What other programs show a session as: one of them may have set that, otherwise its name.
+pub(super) fn shown_name(header: &Header) -> String {
+    called(header, NAME).and_then(Raw::as_text).unwrap_or_else(|| header.name.to_string())
 }
 
 /// What another program calls a session, unless it got another name here since.
@@ -80,12 +81,16 @@ fn called<'a>(header: &'a Header, path: &str) -> Option<&'a Raw> {
     header.extra.get(path).filter(|_| holds)
 }
 
-/// Sets what another program calls a session: its file, and what it shows.
-pub(super) fn set_called(header: &mut Header, stem: Option<&str>, shown: Option<&str>) {
-    let name = stem.or(shown).map(|_| Raw::of(&header.name));
-    header.extra.set(ID, stem.map(|stem| Raw::of(&stem)));
-    header.extra.set(NAME, shown.map(|shown| Raw::of(&shown)));
-    header.extra.set(CALLED_SO, name);
+/// Sets what another program calls a session, where that does not follow from its name: its file,
+/// and what it shows.
+pub(super) fn set_called(header: &mut Header, stem: &str, shown: &str) {
+    let own = header.name.ascii_id(header.created_at, header.id);
+    let id = (own != stem).then(|| Raw::of(&stem));
+    let name = (header.name.as_str() != shown).then(|| Raw::of(&shown));
+    let called_so = id.as_ref().or(name.as_ref()).map(|_| Raw::of(&header.name));
+    for (path, raw) in [(ID, id), (NAME, name), (CALLED_SO, called_so)] {
+        header.extra.set(path, raw);
+    }
 }
 
 /// The fields of an object in their order.
@@ -128,9 +133,10 @@ impl Fields {
     }
 
     fn take_text(&mut self, name: &str) -> Option<String> {
-        let at = self.0.iter().rposition(|(key, _)| key == name)?;
-        self.0[at].1.as_text()?;
-        self.take(name).and_then(|raw| raw.as_text())
+        let (_, last) = self.0.iter().rfind(|(key, _)| key == name)?;
+        let text = last.as_text()?;
+        self.take(name);
+        Some(text)
     }
 
     fn json(&self) -> String {
@@ -159,6 +165,8 @@ pub(super) struct Visible {
     pub(super) messages: Vec<VisibleMessage>,
     /// `metadata` as it is in the file.
     pub(super) metadata: Raw,
+    /// The beginning of the file's SHA-256.
+    pub(super) sum: String,
     /// The header we wrote into it, if we did.
     pub(super) ours: Option<Header>,
     /// The fields we do not know.
@@ -191,6 +199,7 @@ pub(super) enum NoSession {
 
 /// Reads a session file.
 pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
+    let sum = sum(text.as_bytes());
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let other = |why: &str| NoSession::Other(format!("it is not a session: {why}"));
     if text.trim().is_empty() {
@@ -247,6 +256,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
         model,
         messages: messages.iter().map(said).collect(),
         metadata: says,
+        sum,
         ours,
         extra: ExtraFields(inside.chain(beside).chain(summary).collect()),
     })
@@ -324,8 +334,7 @@ fn message(entry: &Entry) -> Option<String> {
     };
     let mut fields = Fields::parse(&entry.body.json()).unwrap_or_default();
     let content = fields.take("content").unwrap_or_else(|| Raw::of(&""));
-    fields.take("role");
-    for ours in ["id", "timestamp", "blocks"] {
+    for ours in ["role", "id", "timestamp", "blocks"] {
         fields.take(ours);
     }
     let plain = content.get().starts_with('"');
@@ -381,12 +390,9 @@ impl Draft {
 /// model.
 pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> String {
     let header = &session.header;
-    let used = used.and_then(|used| used.split_once('/'));
-    let used = used.map(|(provider, model)| (provider.to_owned(), model.to_owned()));
-    let (provider, model) = used.unzip();
-    let provider = provider.or_else(|| header.profile.provider.clone());
-    let model = model.or_else(|| header.profile.model.clone());
-    let text = |value: Option<String>| Raw::of(&value.unwrap_or_else(|| UNKNOWN.into()));
+    let (provider, model) = used.and_then(|used| used.split_once('/')).unzip();
+    let provider = provider.or(header.profile.provider.as_deref()).unwrap_or(UNKNOWN);
+    let model = model.or(header.profile.model.as_deref()).unwrap_or(UNKNOWN);
     let shown = called(header, NAME).cloned();
     let mut fields = vec![
         ("id", Raw::of(&stem_of(header))),
@@ -398,8 +404,8 @@ pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> 
         ("lastActivityAt", Raw::of(&rfc3339(session.last_activity_at))),
         ("messageCount", Raw::of(&messages)),
         ("firstMessage", Raw::of(&session.first_message)),
-        ("provider", text(provider)),
-        ("model", text(model)),
+        ("provider", Raw::of(&provider)),
+        ("model", Raw::of(&model)),
     ]);
     let fields = fields.into_iter().map(|(name, raw)| (name.to_owned(), raw));
     let known = ["id", "name", "lastActivityAt"];
@@ -434,9 +440,10 @@ fn ending(summary: Raw, header: &Header) -> String {
 }
 
 /// The sessions in an index, with their fields.
-pub(super) fn index_entries(text: &str) -> Vec<(String, Raw)> {
+pub(super) fn index_entries(text: &str) -> Vec<(String, String)> {
     let sessions = Fields::parse(text).ok().and_then(|mut index| index.take("sessions"));
-    sessions.and_then(|raw| Fields::parse(raw.get()).ok()).unwrap_or_default().0
+    let sessions = sessions.and_then(|raw| Fields::parse(raw.get()).ok()).unwrap_or_default();
+    sessions.0.into_iter().map(|(stem, raw)| (stem, raw.get().to_owned())).collect()
 }
 
 /// The index of these sessions.

@@ -16,11 +16,11 @@ use rethread_core::{
     Body, Entry, Name, Owner, Raw, Session, SessionId, Store, StoreError, readable_id,
 };
 
-use super::disk::{self, OrStoreError, Sig, changed};
+use super::disk::{self, OrStoreError, sum};
 use super::import_edits::numbered;
 use super::mirror::{Mirror, Pass, Reach, made_of};
-use super::visible::{self, active_at, stem_of};
-use crate::sqlite::{Mirrored, Shown, SqliteStore};
+use super::visible::{self, active_at};
+use crate::sqlite::{Location, Mirrored, Shown, SqliteStore, Stamp};
 
 pub(super) const ACTION: &str = "write the session files";
 
@@ -41,7 +41,6 @@ impl Pass<'_> {
     pub(super) fn keep(&mut self, shown: &[(SessionId, Option<Shown>)]) -> Result<()> {
         self.commit()?;
         self.db().keep_shown(shown)?;
-        self.seen.index = None;
         for (id, shown) in shown {
             if let Some(one) = self.all.get_mut(id) {
                 one.shown.clone_from(shown);
@@ -56,16 +55,8 @@ impl Pass<'_> {
             Some(one) => drop(self.all.insert(id, one)),
             None => drop(self.all.remove(&id)),
         }
-        if self.all.get(&id).is_some_and(Mirrored::is_active) {
-            self.mirror.known().active.insert(id);
-        }
+        self.mirror.known().active |= self.all.get(&id).is_some_and(Mirrored::is_active);
         Ok(())
-    }
-
-    /// Moves a session to the trash.
-    pub(super) fn throw_away(&mut self, id: SessionId) -> Result<()> {
-        self.mirror.throw_away(id)?;
-        self.reload(id)
     }
 
     /// Deletes a session: first its file, because a file without a session would be imported as
@@ -73,27 +64,23 @@ impl Pass<'_> {
     pub(super) fn delete(&mut self, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
         self.mirror.may_write()?;
         self.look()?;
-        let (owner, mirror) = (Owner::local(), self.mirror);
-        let Some(one) = self.all.get(&id).cloned() else {
-            return self.db().delete(&owner, id, trashed_at);
-        };
-        if !one.is_held(mirror.way.world.now())
-            && let Some(shown) = &one.shown
-        {
-            let path = mirror.path_of(&shown.stem, shown.archived);
-            if path.symlink_metadata().is_ok_and(|there| shown.is(&there)) {
+        let (mirror, now) = (self.mirror, self.mirror.way.world.now());
+        let free = self.all.get(&id).filter(|one| !one.is_held(now));
+        if let Some(shown) = free.and_then(|one| one.shown.as_ref()) {
+            let path = mirror.path_of(&shown.at);
+            if Stamp::at(&path) == Some(shown.stamp) {
                 mirror.way.disk.remove(&path).or_store_error(&path, "delete a session")?;
                 mirror.sync_visible()?;
             }
         }
         self.commit()?;
-        if let Err(error) = self.db().delete(&owner, id, trashed_at) {
-            // Its file is written again.
-            self.keep(&[(id, None)])?;
-            mirror.is_dirty(id);
-            return Err(error);
-        }
+        let deleted = self.db().delete(&Owner::local(), id, trashed_at);
         self.keep(&[(id, None)])?;
+        if deleted.is_err() {
+            // Its file is written again.
+            mirror.is_dirty(id);
+            return deleted;
+        }
         self.reload(id)?;
         self.index_is_right()
     }
@@ -101,14 +88,13 @@ impl Pass<'_> {
     /// Whether the file of a session is out of date.
     pub(super) fn is_out_of_date(&self, one: &Mirrored) -> bool {
         let (Some(header), shown) = (&one.header, one.shown.as_ref()) else { return false };
-        let Some((stem, archived)) = one.wanted() else { return shown.is_some() };
+        let Some(wanted) = one.wanted() else { return shown.is_some() };
         // If the archive is not a folder, nothing can be written to it.
-        if archived && self.seen.skipped.contains_key(&self.mirror.archive()) {
+        if wanted.archived && self.seen.skipped.contains_key(&self.mirror.archive()) {
             return false;
         }
         shown.is_none_or(|shown| {
-            (&shown.stem, shown.archived, shown.entries) != (&stem, archived, one.entries)
-                || shown.made_of != made_of(header)
+            (&shown.at, shown.entries) != (&wanted, one.entries) || shown.made_of != made_of(header)
         })
     }
 
@@ -149,9 +135,7 @@ impl Pass<'_> {
         if !shown.is_empty() {
             self.active = true;
             self.index_is_right()?;
-            let index = self.seen.index;
             self.keep(&shown)?;
-            self.seen.index = index;
         }
         Ok(waiting)
     }
@@ -160,11 +144,11 @@ impl Pass<'_> {
     /// meantime.
     fn bring_up(&mut self, one: &Mirrored) -> Result<bool> {
         let (mirror, id) = (self.mirror, one.id);
-        let from = one.shown.as_ref().map(|shown| mirror.path_of(&shown.stem, shown.archived));
+        let from = one.shown.as_ref().map(|shown| mirror.path_of(&shown.at));
         if from.as_ref().is_some_and(|from| !self.is_as_known(from, one.shown.as_ref())) {
             return Ok(false);
         }
-        let Some((wanted, archived)) = one.wanted() else {
+        let Some(wanted) = one.wanted() else {
             // It is in the trash.
             if let Some(from) = from.filter(|from| !self.seen.skipped.contains_key(from)) {
                 mirror.way.disk.remove(&from).or_store_error(&from, ACTION)?;
@@ -172,20 +156,20 @@ impl Pass<'_> {
             self.note(id, None);
             return Ok(true);
         };
-        if archived {
+        if wanted.archived {
             mirror.make_archive()?;
         }
-        let stem = self.free_stem(&wanted, archived, one)?;
-        if stem != wanted {
+        let at = self.free_location(&wanted, one)?;
+        if at != wanted {
             let Some(mut header) = one.header.clone() else { return Ok(true) };
-            let shown = visible::shown_as(&header);
-            visible::set_called(&mut header, Some(&stem), shown.as_deref());
+            let shown = visible::shown_name(&header);
+            visible::set_called(&mut header, &at.stem, &shown);
             self.commit()?;
             let change = Change { extra: Some(header.extra), ..Change::default() };
             self.db().update(&Owner::local(), id, &change)?;
             self.reload(id)?;
         }
-        let path = mirror.path_of(&stem, archived);
+        let path = mirror.path_of(&at);
         if let (Some(from), Some(shown)) = (from, &one.shown)
             && from != path
             && from.symlink_metadata().is_ok()
@@ -197,10 +181,10 @@ impl Pass<'_> {
             if let Some(skipped) = self.seen.skipped.remove(&from) {
                 self.seen.skipped.insert(path.clone(), skipped);
             }
-            self.note(id, Some(Shown { stem, archived, ..shown.clone() }));
+            self.note(id, Some(Shown { at: at.clone(), ..shown.clone() }));
         }
         let Some(one) = self.all.get(&id).cloned() else { return Ok(true) };
-        self.write_file(&one, &path)
+        self.write_file(&one, at, &path)
     }
 
     /// Records the state of a file when the fold ends.
@@ -211,39 +195,36 @@ impl Pass<'_> {
         self.shown.push((id, shown));
     }
 
-    /// An unused name for the file of a session.
-    fn free_stem(&self, wanted: &str, archived: bool, of: &Mirrored) -> Result<String> {
-        let mine = |stem: &str, archived: bool| {
-            of.shown.as_ref().is_some_and(|shown| shown.stem == stem && shown.archived == archived)
-        };
-        let taken = |stem: &str| {
+    /// An unused place for the file of a session, with the wanted name or a number after it.
+    fn free_location(&self, wanted: &Location, of: &Mirrored) -> Result<Location> {
+        // An unreadable file in the place of its own is moved aside when that is written.
+        let is_mine = |at: &Location| of.shown.as_ref().is_some_and(|shown| shown.at == *at);
+        let is_free = |stem: &str| {
             let called = |one: &Mirrored| {
-                let shown = one.shown.as_ref().map(|shown| shown.stem.as_str());
+                let shown = one.shown.as_ref().map(|shown| shown.at.stem.as_str());
                 one.id != of.id && shown.is_some_and(|other| other.eq_ignore_ascii_case(stem))
             };
             let there = |archived: bool| {
-                let path = self.mirror.path_of(stem, archived);
-                // An unreadable file in the place of a new one is moved aside.
-                path.symlink_metadata().is_ok() && !mine(stem, archived)
+                let at = Location { stem: stem.to_owned(), archived };
+                Stamp::at(&self.mirror.path_of(&at)).is_some() && !is_mine(&at)
             };
-            self.all.values().any(called) || there(archived) || there(!archived)
+            !self.all.values().any(called) && !there(false) && !there(true)
         };
-        if mine(wanted, archived) || !taken(wanted) {
-            return Ok(wanted.to_owned());
+        if is_mine(wanted) || is_free(&wanted.stem) {
+            return Ok(wanted.clone());
         }
         // Files may have names that are not valid for sessions.
-        let name = Name::new(wanted).or_else(|_| Name::new("session"));
+        let name = Name::new(&wanted.stem).or_else(|_| Name::new("session"));
         let mut numbers = name.iter().flat_map(numbered).map(|name| name.folded().to_owned());
-        let taken_all = || StoreError::Backend {
-            store: "files",
-            action: "find a name for a file",
-            source: format!("`{wanted}` is taken, with every number").into(),
-        };
-        numbers.find(|stem| !taken(stem)).ok_or_else(taken_all)
+        let stem = numbers.find(|stem| is_free(stem)).ok_or_else(|| {
+            let why = format!("`{}` is taken, with every number", wanted.stem);
+            disk::failed("find a name for a file", why)
+        })?;
+        Ok(Location { stem, archived: wanted.archived })
     }
 
     /// Writes the file of a session.
-    fn write_file(&mut self, one: &Mirrored, path: &Path) -> Result<bool> {
+    fn write_file(&mut self, one: &Mirrored, at: Location, path: &Path) -> Result<bool> {
         let (mirror, owner, id) = (self.mirror, Owner::local(), one.id);
         let Some(before) = one.header.as_ref() else { return Ok(true) };
         one.is_whole()?;
@@ -261,7 +242,7 @@ impl Pass<'_> {
         let (summary, theirs) = self.summary(&session, one, &draft)?;
         let text = draft.file(&metadata, summary, &session.header);
         let known = self.all.get(&id).and_then(|one| one.shown.clone());
-        let sig = mirror.replace(path, &text, || {
+        let stamp = mirror.replace(path, &text, || {
             if !self.is_as_known(path, known.as_ref()) {
                 return Ok(false);
             }
@@ -271,14 +252,12 @@ impl Pass<'_> {
             }
             Ok(true)
         })?;
-        let Some(sig) = sig else { return Ok(false) };
-        mirror.known().written.insert(id, (sig.changed, sig.size));
+        let Some(stamp) = stamp else { return Ok(false) };
+        mirror.known().written.insert(id, stamp);
         let shown = Shown {
-            stem: stem_of(&session.header),
-            archived: session.header.archived,
-            changed: sig.changed,
-            size: sig.size,
-            sum: sig.sum,
+            at,
+            stamp,
+            sum: sum(text.as_bytes()),
             entries: end,
             made_of: made,
             metadata,
@@ -312,36 +291,23 @@ impl Pass<'_> {
         if let Some(theirs) = theirs.filter(|_| instead_of == latest.map_or(0, |seq| seq + 1)) {
             return Ok((theirs.clone(), Some(instead_of)));
         }
-        let text = match latest.or(session.tally.started) {
-            None => None,
-            Some(seq) => {
-                let entry = self.db().read(&Owner::local(), session.id(), seq..seq + 1)?.pop();
-                match entry.map(|entry| entry.body) {
-                    Some(Body::Summary(summary)) => Some(summary.text),
-                    Some(Body::Restored(restored)) => Some(restored.summary),
-                    _ => None,
-                }
-            }
+        let range = latest.or(session.tally.started).map_or(0..0, |seq| seq..seq + 1);
+        let entry = self.db().read(&Owner::local(), session.id(), range)?.pop();
+        let text = match entry.map(|entry| entry.body) {
+            Some(Body::Summary(summary)) => summary.text,
+            Some(Body::Restored(restored)) => restored.summary,
+            _ => resuming(session, draft.user, draft.assistant),
         };
-        let kept = theirs.map(|_| instead_of);
-        let text = text.unwrap_or_else(|| resuming(session, draft.user, draft.assistant));
-        Ok((Raw::of(&text), kept))
+        Ok((Raw::of(&text), theirs.map(|_| instead_of)))
     }
 
     /// Whether a file is unchanged since it was last examined. Programs that share the directory
     /// take no lock: only what they write between this check and our rename is lost.
     fn is_as_known(&self, path: &Path, shown: Option<&Shown>) -> bool {
-        let there = path.symlink_metadata().ok();
-        match (self.seen.skipped.get(path), there) {
-            (Some(skipped), Some(there)) => {
-                (changed(&there), there.len()) == (skipped.changed, skipped.size)
-            }
-            (Some(_), None) => true,
-            (None, there) => match (shown, there) {
-                (None, None) => true,
-                (Some(shown), Some(there)) => shown.is(&there),
-                _ => false,
-            },
+        let there = Stamp::at(path);
+        match self.seen.skipped.get(path) {
+            Some(skipped) => there.is_none_or(|there| there == skipped.stamp),
+            None => there == shown.map(|shown| shown.stamp),
         }
     }
 }
@@ -366,7 +332,8 @@ impl Mirror {
         if let Some(at) = active_at(&session.header) {
             session.last_activity_at = session.last_activity_at.max(at);
         }
-        session.shown_as = visible::shown_as(&session.header);
+        let shown = visible::shown_name(&session.header);
+        session.shown_as = (shown != session.header.name.as_str()).then_some(shown);
     }
 
     /// The error if nothing can be written.
@@ -383,11 +350,8 @@ impl Mirror {
     pub(super) fn make_archive(&self) -> Result<()> {
         let archive = self.archive();
         if archive.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
-            return Err(StoreError::Backend {
-                store: "files",
-                action: "archive a session",
-                source: format!("{} is not a folder", archive.display()).into(),
-            });
+            let why = format!("{} is not a folder", archive.display());
+            return Err(disk::failed("archive a session", why));
         }
         self.way.disk.folder(&archive).or_store_error(&archive, ACTION)
     }
@@ -401,22 +365,40 @@ impl Mirror {
         }
     }
 
-    /// Replaces a file, if `ready` returns true.
+    /// Replaces a file: the new version is written under a temporary name, synced, and renamed.
+    /// Right before the rename `ready` is called: if it returns false, or on an error, the file is
+    /// unchanged. The new name is durable once the folder is synced. Returns how the file looks.
     pub(super) fn replace(
         &self,
         path: &Path,
         text: &str,
         ready: impl FnOnce() -> Result<bool>,
-    ) -> Result<Option<Sig>> {
+    ) -> Result<Option<Stamp>> {
         let (disk, world) = (self.way.disk.as_ref(), self.way.world.as_ref());
-        disk::replace((disk, world), path, text, ACTION, ready)
+        let temp = disk::draft_of(path, world);
+        let file = disk.create(&temp).or_store_error(path, ACTION)?;
+        let publish = || {
+            let written = disk.write(&file, text.as_bytes()).and_then(|()| disk.sync(&file));
+            written.or_store_error(path, ACTION)?;
+            if !ready()? {
+                return Ok(None);
+            }
+            let there = file.metadata().or_store_error(path, ACTION)?;
+            disk.rename(&temp, path).or_store_error(path, ACTION)?;
+            Ok(Some(Stamp::of(&there)))
+        };
+        let published = publish();
+        if !matches!(published, Ok(Some(_))) {
+            // One error is enough; the next process that opens the directory removes the leftover.
+            drop(disk.remove(&temp));
+        }
+        published
     }
 
     /// Renames something that is in the place of one of our files.
     pub(super) fn set_aside(&self, path: &Path) -> Result<()> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        let random = self.way.world.uuid().as_u128() & 0xffff_ffff;
-        name.push(format!(".unreadable-{random:08x}"));
-        self.way.disk.rename(path, &path.with_file_name(name)).or_store_error(path, ACTION)
+        let aside = format!(".unreadable-{}", disk::random(self.way.world.as_ref()));
+        let aside = disk::with_suffix(path, &aside);
+        self.way.disk.rename(path, &aside).or_store_error(path, ACTION)
     }
 }

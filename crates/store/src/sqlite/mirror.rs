@@ -21,15 +21,29 @@ const WHAT: &str = "keep track of the session files";
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS mirror (session BLOB PRIMARY KEY, shown TEXT NOT NULL) \
     STRICT, WITHOUT ROWID";
 
-/// The state of a session file when it and the log last agreed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Shown {
+/// Where a session file is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Location {
     /// Its name, without `.json`.
     pub(crate) stem: String,
     pub(crate) archived: bool,
+}
+
+/// How a file looks from outside. One that looks the same was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
     /// Its modification time, in nanoseconds.
     pub(crate) changed: i64,
     pub(crate) size: u64,
+}
+
+/// The state of a session file when it and the log last agreed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    pub(crate) at: Location,
+    #[serde(flatten)]
+    pub(crate) stamp: Stamp,
     /// The beginning of its SHA-256.
     pub(crate) sum: String,
     /// How many entries of the log it shows.

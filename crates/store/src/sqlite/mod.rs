@@ -44,7 +44,7 @@ use rethread_core::{
 };
 use rusqlite::Connection;
 
-pub(crate) use mirror::{Mirrored, Shown};
+pub(crate) use mirror::{Location, Mirrored, Shown, Stamp};
 
 use append::{Ends, Unfolded};
 use error::OrStoreError;

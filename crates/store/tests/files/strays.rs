@@ -253,6 +253,26 @@ fn a_stranger_in_the_archive_keeps_its_place() {
 }
 
 #[test]
+fn a_file_that_a_power_failure_left_in_two_places_is_one_session() {
+    let fixture = Fixture::new();
+    fixture.seed2(&["save", "theirs", "hello", "hi"]);
+    drop(fixture.sessions());
+    // It is archived: its new name is on disk, and its old one still is.
+    let archived = r#"replace(header, '"archived":false', '"archived":true')"#;
+    let archive = format!("UPDATE sessions SET archived = 1, header = {archived}");
+    assert_eq!(fixture.database().execute(&archive, []), Ok(1));
+    let [from, to] = ["theirs.json", "archive/theirs.json"].map(|name| fixture.path().join(name));
+    std::fs::create_dir(fixture.path().join("archive")).expect("a folder");
+    std::fs::copy(&from, &to).expect("copied");
+    let sessions = fixture.sessions();
+    assert_eq!(all(&sessions).len(), 1);
+    assert!(all(&sessions)[0].header.archived);
+    drop(sessions);
+    assert!(!from.exists() && to.exists());
+    assert_eq!(fixture.seed2(&["check"]), "");
+}
+
+#[test]
 fn something_else_in_the_place_of_a_session_is_damage() {
     let fixture = Fixture::new();
     say(&fixture.sessions(), "plan", &["one"]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rethread_core::{Fixed, Name, Owner, Sessions};
 use rethread_store::{System, connect};
 
-use crate::fixture::{Fixture, add, all, named, say};
+use crate::fixture::{Fixture, add, all, named, say, texts};
 
 fn names(fixture: &Fixture, folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(fixture.path().join(folder)).into_iter().flatten();
@@ -157,6 +157,28 @@ fn nobody_else_can_read_it() {
     let mut seen = 0;
     look(&fixture.path(), &mut seen);
     assert!(seen >= 9, "{seen}");
+}
+
+#[test]
+fn a_file_with_the_id_of_another_owners_session_is_a_session_of_its_own() {
+    let (fixture, elsewhere) = (Fixture::new(), Fixture::new());
+    let sessions = fixture.sessions();
+    let id = say(&sessions, "plan", &["one"]);
+    let stranger = Owner::new("telegram:42").expect("an owner");
+    let theirs = || elsewhere.sessions().of_owner(stranger.clone());
+    sessions.copy_to(id, &theirs(), |_| {}).expect("copied");
+    drop(sessions);
+    let [from, to] = [&fixture, &elsewhere].map(|fixture| fixture.path().join("plan.json"));
+    std::fs::copy(from, to).expect("copied");
+    for _ in 0..2 {
+        let sessions = elsewhere.sessions();
+        let ours = named(&sessions, "plan");
+        assert_ne!(ours, id);
+        assert_eq!(texts(&sessions, ours), ["one"]);
+        assert_eq!(all(&sessions).len(), 1);
+        assert_eq!(texts(&theirs(), id), ["one"]);
+    }
+    assert_eq!(elsewhere.seed2(&["check"]), "");
 }
 
 #[test]

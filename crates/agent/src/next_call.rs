@@ -121,7 +121,7 @@ impl NextCall {
 #[cfg(test)]
 mod tests {
     use rethread_core::message::Message;
-    use rethread_core::{Fixed, MemoryStore, New, Owner, Sessions};
+    use rethread_core::{Fixed, MemoryStore, New, Owner, Sessions, World};
 
     use super::*;
     use crate::provider::describe;

@@ -22,7 +22,7 @@ use super::limits::{BACKGROUND_SECONDS_MAX, RUN_OUTPUT_WAIT, RUN_SECONDS, RUN_SE
 use super::process::{End, Output, Started, collect, exit_text};
 use super::run_env::passed_on;
 use super::sandbox::{Confinement, Reach};
-use super::{FileChange, ToolContext, Spec, Tool, ToolFailure, Workspace};
+use super::{FileChange, Spec, Tool, ToolContext, ToolFailure, Workspace};
 
 /// Settings for commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -163,7 +163,7 @@ fn a_call_of_a_parent_is_found_and_an_ambiguous_id_means_the_parent() {
 #[test]
 fn in_a_fork_an_ambiguous_id_means_what_was_compacted() {
     let fixture = Fixture::new();
-    let sessions = &fixture.site.sessions;
+    let sessions = &fixture.tool_context.sessions;
     let first = fixture.named("first");
     fixture.say(first, Message::user("long ago"));
     let restored: Restored = serde_json::from_value(json!({
@@ -178,10 +178,10 @@ fn in_a_fork_an_ambiguous_id_means_what_was_compacted() {
     fixture.say(compacted, Message::user("since then"));
     let fork = sessions.fork(compacted, &Fork::default()).expect("forked").id();
     assert_eq!(fork.short(), first.short(), "they were started in the same minute");
-    let site = Site { session: fork, ..fixture.site.clone() };
+    let tool_context = ToolContext { session: fork, ..fixture.tool_context.clone() };
     let recall = fixture.tools.find("recall").expect("a tool");
     let reference = format!("{}:0", first.short());
-    let answer = recall.run(&json!({"ref": reference}).to_string(), &site);
+    let answer = recall.run(&json!({"ref": reference}).to_string(), &tool_context);
     assert_eq!(answer.expect("recalled"), "long ago");
 }
 

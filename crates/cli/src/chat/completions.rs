@@ -400,7 +400,7 @@ mod tests {
             let name = rethread_core::Name::new(&format!("number-{number}")).expect("a name");
             let new = rethread_core::New { name: Some(name), ..Default::default() };
             let said = vec![rethread_core::Message::user("hello").into()];
-            ids.push(sessions.create_with(&new, None, said).expect("created").id());
+            ids.push(sessions.create_with(&new, None, said).expect("created").0.id());
         }
         let mut completions = Completions::default();
         completions.renew(&sessions, ids.last().copied(), None);

@@ -655,7 +655,7 @@ impl Chat {
             && let (Some(before), Some(after)) = (before, self.questions())
             && before != after
         {
-            self.tell(error);
+            self.report(error);
             self.voice.notice(ANSWER_NOT_STORED);
             self.unstored_in.insert(id);
             self.have_seen_all();

@@ -287,7 +287,10 @@ impl Voice {
         let at = self.running.iter().position(|(id, _)| *id == call.id);
         let took = at.map_or(Duration::ZERO, |at| self.running.remove(at).1.elapsed());
         let room = columns().saturating_sub(2);
-        self.notice(format_args!("  {}", tool_line::line(call, success, text, change, (took, room))));
+        self.notice(format_args!(
+            "  {}",
+            tool_line::line(call, success, text, change, (took, room))
+        ));
     }
 }
 

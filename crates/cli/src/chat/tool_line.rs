@@ -129,8 +129,10 @@ pub(super) fn line(
     change: Option<&FileChange>,
     (took, columns): (Duration, usize),
 ) -> String {
-    let outcome: String =
-        outcome(call, success, text, change, took).iter().map(|part| format!(" · {part}")).collect();
+    let outcome: String = outcome(call, success, text, change, took)
+        .iter()
+        .map(|part| format!(" · {part}"))
+        .collect();
     let (what, room) = (what(call), columns.saturating_sub(line_width(&outcome)));
     match room >= WHAT_COLUMNS_MIN {
         true => fit_line(&what, room) + &outcome,

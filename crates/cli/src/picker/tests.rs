@@ -331,7 +331,7 @@ fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
 fn a_name_that_is_not_shown_is_neither_found_nor_offered() {
     let mut table = three();
     let said = vec![Incoming::from(Message::user("How do tides work?"))];
-    let new = table.sessions.create_with(&New::default(), None, said).expect("created");
+    let (new, _) = table.sessions.create_with(&New::default(), None, said).expect("created");
     let silent = table.sessions.create(&New::default(), None).expect("created");
     table.picker = Picker::new(None, around(&table));
     table.settle();

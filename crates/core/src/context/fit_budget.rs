@@ -52,13 +52,14 @@ pub(super) struct Older {
     pub(super) tokens: u64,
 }
 
-/// Reduces a context to `budget` tokens.
-pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
+/// Reduces a context to `budget` tokens. The end of a long turn stays only if `was_read` completely: a
+/// step that limits the number of messages does not need the rest of it.
+pub(super) fn apply(mut draft: Draft<'_>, budget: u64, was_read: bool) -> (Draft<'_>, Fit) {
     if draft.tokens() <= budget {
         return (draft, Fit::Turns(None));
     }
     let page = (budget / 4).max(1);
-    let (older, thinned) = drop_pages(&mut draft, budget, page);
+    let (older, thinned) = drop_pages(&mut draft, budget, page, was_read);
     if draft.tokens() <= budget {
         return (draft, if thinned { Fit::Less } else { Fit::Turns(older) });
     }
@@ -76,7 +77,12 @@ pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
 /// Leaves out turns by whole pages until the rest fits. The last turn stays, finished or not: a
 /// context without it would be useless. Returns the newest page that was left out, and whether a
 /// turn of it stays in part.
-fn drop_pages(draft: &mut Draft<'_>, budget: u64, page: u64) -> (Option<Older>, bool) {
+fn drop_pages(
+    draft: &mut Draft<'_>,
+    budget: u64,
+    page: u64,
+    was_read: bool,
+) -> (Option<Older>, bool) {
     let last = draft.turns.len().saturating_sub(1);
     let stays = |(index, turn): &(usize, &Turn<'_>)| turn.pinned || *index == last;
     let (fixed, old): (Vec<_>, Vec<_>) = draft.turns.iter().enumerate().partition(stays);
@@ -90,7 +96,7 @@ fn drop_pages(draft: &mut Draft<'_>, budget: u64, page: u64) -> (Option<Older>, 
             (page_of(group[0].1), group.iter().map(|(_, turn)| turn.tokens()).sum::<u64>());
         if total + tokens > budget {
             older = Some(Older { end: (number + 1) * page, tokens });
-            let newest = group.last().filter(|(_, turn)| turn.is_whole());
+            let newest = group.last().filter(|(_, turn)| was_read && turn.is_whole());
             long =
                 newest.map(|(index, _)| *index).filter(|index| draft.said_in(*index) > budget / 2);
             break;

@@ -270,12 +270,13 @@ fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> Shaped<'a> {
     let mut draft = steps::apply_all(Draft::new(log), policy);
     let left_out = draft.without_left_out();
     trim_results::resolve(&mut draft, |_| false);
-    let (mut draft, mut fit) = fit_budget::apply(draft, model.budget());
+    let was_read = !steps::depend_on_the_log(policy);
+    let (mut draft, mut fit) = fit_budget::apply(draft, model.budget(), was_read);
     // What had to go may have been referred to. Those lines are shown where the reference was,
     // which may take more room: what has to go only ever grows.
     let mut filled_in = false;
     while trim_results::resolve(&mut draft, |_| false) {
-        let (less, more) = fit_budget::apply(draft, model.budget());
+        let (less, more) = fit_budget::apply(draft, model.budget(), was_read);
         (draft, fit, filled_in) = (less, fit.then(more), true);
     }
     // If older turns had to be dropped, cuts in them are not reported separately: they may not have

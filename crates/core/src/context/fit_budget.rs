@@ -48,7 +48,7 @@ impl Fit {
 pub(super) struct Older {
     /// Its end, in the running count of tokens.
     pub(super) end: u64,
-    /// Tokens it would need.
+    /// Tokens that it, or what would stay of it, needs.
     pub(super) tokens: u64,
 }
 
@@ -108,7 +108,12 @@ fn drop_pages(
     let long = long.filter(|index| {
         let turn = &mut draft.turns[*index];
         dropped = keep_end(turn, budget / 2, page);
-        turn.tokens() <= budget / 2 && total + turn.tokens() <= budget
+        let tokens = turn.tokens();
+        if let Some(older) = older.as_mut().filter(|_| tokens <= budget / 2) {
+            // So much less room than for the page is enough for it to come back.
+            older.tokens = older.tokens.min(tokens);
+        }
+        tokens <= budget / 2 && total + tokens <= budget
     });
     let long = long.map(|index| draft.turns[index].seq);
     let newest = draft.turns.last().map(|turn| turn.seq);

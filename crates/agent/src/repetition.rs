@@ -101,8 +101,8 @@ mod tests {
         let mut rounds = "abcdefghabca".chars().map(|name| read(&name.to_string(), "text"));
         assert_eq!(rounds.find_map(|round| seen.count(&[round])), None);
         for n in 0..20 {
-            assert_eq!(seen.count(&[read("a", "text")]), None, "{n}");
             assert_eq!(seen.count(&[read(&n.to_string(), "another")]), None, "{n}");
+            assert_eq!(seen.count(&[read("a", "text")]), None, "{n}");
         }
         // A failure is nothing new.
         let mut failing = |n: u32| {
@@ -119,8 +119,8 @@ mod tests {
             }
             seen.count(&[Answered::new(&call, &answer), read("a", "text")])
         };
-        assert_eq!((failing(1), failing(2)), (None, None));
-        assert_eq!(failing(3), Some("read_file".into()));
+        assert_eq!(failing(1), None);
+        assert_eq!(failing(2), Some("read_file".into()));
     }
 
     #[test]

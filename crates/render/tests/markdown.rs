@@ -109,10 +109,8 @@ fn tasks_have_boxes() {
 
 #[test]
 fn a_task_in_a_numbered_list_keeps_its_number() {
-    assert_eq!(
-        seen("3. [x] done\n4. [ ] open, with\n", 16),
-        "3. [x] done\n4. [ ] open,\n       with\n"
-    );
+    let shown = "3. [x] done\n4. [ ] open, with\n       more\n";
+    assert_eq!(seen("3. [x] done\n4. [ ] open, with more\n", 20), shown);
     let expected = "<ol start=\"3\">\n<li dir=\"auto\">\
                     <input type=\"checkbox\" disabled checked> done</li>\n</ol>\n";
     assert_eq!(page("3. [x] done\n"), expected);

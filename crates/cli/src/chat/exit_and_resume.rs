@@ -12,6 +12,7 @@ use rethread_core::{SessionId, StoreError, sessions};
 
 use super::Chat;
 use super::output::Look;
+use super::watch::OnEscape;
 use crate::commands::change;
 use crate::commands::stats::tokens_block;
 use crate::errors::{Error, too_short};
@@ -134,7 +135,7 @@ impl Chat {
             _ if is_watched => {
                 let (_silent, mut notes) = tokio::sync::mpsc::channel(1);
                 let work = runner.summarize(id, how);
-                self.busy_until((SUMMARIZING, " · Esc skips it"), &mut notes, work).await?
+                self.busy_until(SUMMARIZING, OnEscape::Skips, &mut notes, work).await?
             }
             _ => {
                 self.voice.begin(SUMMARIZING);

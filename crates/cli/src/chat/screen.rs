@@ -9,6 +9,7 @@
 //! rewrap lines that are too long, some cut them. An unknown terminal is assumed to cut: a piece of
 //! an old live region may stay visible then, but nothing of the conversation is erased.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,9 @@ pub(super) struct Screen {
     cursor: (usize, usize),
     /// Rows from the first of the live region to the cursor, in the window as it is now.
     down: usize,
+    /// Live regions that were drawn over a moment ago: until when they were shown, the columns of each
+    /// line, and the cursor.
+    before: VecDeque<(Instant, Vec<usize>, (usize, usize))>,
     /// The window changed since the live region was drawn.
     stale: bool,
     /// When the window changed last.
@@ -101,6 +105,7 @@ impl Screen {
             live: Vec::new(),
             cursor: (0, 0),
             down: 0,
+            before: VecDeque::new(),
             stale: false,
             resized_at: None,
             is_other: false,
@@ -138,6 +143,7 @@ impl Screen {
     /// Empties the window; what is shown is drawn again at its top.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         (self.live, self.cursor, self.down) = (Vec::new(), (0, 0), 0);
+        self.before.clear();
         write("\x1b[H\x1b[2J")
     }
 
@@ -212,14 +218,31 @@ impl Screen {
         (self.columns, self.rows) = (columns, rows);
         (self.stale, self.resized_at) = (true, Some(Instant::now()));
         if self.reflows {
-            let columns = columns.max(1);
-            let rows = |line: &String| line_width(line).div_ceil(columns).max(1);
-            let (line, before) = self.cursor;
-            let above: usize = self.live.iter().take(line).map(rows).sum();
-            // A cursor after the last column of a row is still in that row.
-            self.down = above + before.saturating_sub(1) / columns;
+            // Its last frames may have been drawn in the new window: tmux says late what it did at once.
+            // Then their rows were cut, and the rows are those of the frame before, so many more or
+            // fewer as the frames have. The smallest of all is taken: nothing above is erased.
+            let widths: Vec<usize> = self.live.iter().map(|line| line_width(line)).collect();
+            let recent = self.before.iter().filter(|(until, ..)| until.elapsed() < SETTLE);
+            let late = recent.map(|(_, widths, cursor)| {
+                (rows_above(widths, *cursor, columns) + self.cursor.0).saturating_sub(cursor.0)
+            });
+            let now = rows_above(&widths, self.cursor, columns);
+            self.down = late.fold(now, usize::min);
         }
         true
+    }
+
+    /// Remembers the live region that is drawn over.
+    fn remember(&mut self, has_done: bool) {
+        let now = Instant::now();
+        self.before.retain(|(until, ..)| now.duration_since(*until) < SETTLE);
+        if has_done {
+            // The live region begins anew below what is finished: where, is known.
+            self.before.clear();
+        } else if !self.live.is_empty() {
+            let widths = self.live.iter().map(|line| line_width(line)).collect();
+            self.before.push_back((now, widths, self.cursor));
+        }
     }
 
     /// The bytes that update the screen to this; empty if nothing changed.
@@ -240,6 +263,7 @@ impl Screen {
         if done.is_empty() && live == self.live && cursor == self.cursor && !self.stale {
             return None;
         }
+        self.remember(!done.is_empty() || self.stale);
         let mut frame = UPDATE.0.to_owned();
         // What stays as it is above the first change is not written again. The last row is, where rows
         // are added below it: a line feed makes room for them at the bottom of the window, and moving
@@ -261,7 +285,7 @@ impl Screen {
             live[kept..].join("\n")
         } else {
             // One that takes two rows is written over the next, too.
-            let takes_two_rows = |line| widest(line) > self.columns;
+            let takes_two_rows = |line: &str| widest(line) > self.columns;
             if done.lines().any(takes_two_rows) {
                 frame.push_str(ERASE_BELOW);
             }
@@ -285,6 +309,14 @@ impl Screen {
         (self.live, self.cursor, self.down, self.stale) = (live, cursor, cursor.0, false);
         Some(frame)
     }
+}
+
+/// Rows from the first of these lines to the cursor, in a window that has rewrapped them.
+fn rows_above(widths: &[usize], (line, before): (usize, usize), columns: usize) -> usize {
+    let columns = columns.max(1);
+    let above: usize = widths.iter().take(line).map(|wide| wide.div_ceil(columns).max(1)).sum();
+    // A cursor after the last column of a row is still in that row.
+    above + before.saturating_sub(1) / columns
 }
 
 /// Rows that are written over others, with nothing left below. Each is erased when it is written, so
@@ -364,6 +396,7 @@ mod tests {
             live: Vec::new(),
             cursor: (0, 0),
             down: 0,
+            before: VecDeque::new(),
             stale: false,
             resized_at: None,
             is_other: false,
@@ -426,6 +459,20 @@ mod tests {
         screen.frame("", lines(&["0123ab", "status"]), None);
         assert!(screen.resize(3, 6) && screen.resize(20, 6));
         assert!(bytes(screen.frame("", lines(&["status"]), None)).contains("\x1b[1A"));
+    }
+
+    #[test]
+    fn a_frame_that_may_have_been_drawn_in_the_narrower_window_makes_nothing_above_it_erased() {
+        let mut screen = screen(true);
+        screen.frame("", lines(&["0123", "status"]), None);
+        screen.frame("", lines(&["0123456789abcdefghij", "status"]), None);
+        assert!(screen.resize(8, 6));
+        let next = bytes(screen.frame("", lines(&["status"]), None));
+        assert!(next.starts_with("\r\x1b[1A\x1b"), "it was cut to one row, perhaps: {next:?}");
+        screen.frame("", lines(&["0123456789abcdefghij", "status"]), None);
+        screen.frame("done\n", lines(&["01234567", "status"]), None);
+        assert!(screen.resize(4, 6));
+        assert!(bytes(screen.frame("", lines(&["status"]), None)).starts_with("\r\x1b[3A"));
     }
 
     #[test]

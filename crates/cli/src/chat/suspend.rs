@@ -47,7 +47,9 @@ pub(super) fn catch(mode: ModeWatch, lines: WeakSender<(Instant, Line)>) -> std:
 /// Waits until the program continues after it was suspended.
 pub(super) async fn continued() {
     match signal(SignalKind::from_raw(Signal::CONT.as_raw())) {
-        Ok(mut signals) => drop(signals.recv().await),
+        Ok(mut signals) => {
+            signals.recv().await;
+        }
         Err(_) => std::future::pending().await,
     }
 }

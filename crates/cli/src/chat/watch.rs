@@ -59,6 +59,24 @@ struct Watch {
     stopped: bool,
 }
 
+/// What Esc does while something is waited for that is not a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnEscape {
+    /// It is stopped. What is typed meanwhile is for the next prompt.
+    Stops,
+    /// It is skipped, on the way out. There is no next prompt, so what is typed is not shown.
+    Skips,
+}
+
+impl OnEscape {
+    fn text(self) -> &'static str {
+        match self {
+            OnEscape::Stops => " · Esc stops",
+            OnEscape::Skips => " · Esc skips it",
+        }
+    }
+}
+
 /// A question that is on the screen.
 struct Question {
     /// What was typed before this moment is not an answer.
@@ -268,13 +286,14 @@ impl Chat {
         notes: &mut Receiver<String>,
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, Error> {
-        self.busy_until((what, " · Esc stops"), notes, work).await
+        self.busy_until(what, OnEscape::Stops, notes, work).await
     }
 
-    /// The same with another text for what Esc does.
+    /// The same with something else that Esc does.
     pub(super) async fn busy_until<T>(
         &mut self,
-        (what, stop): (&str, &str),
+        what: &str,
+        on_escape: OnEscape,
         notes: &mut Receiver<String>,
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, Error> {
@@ -313,8 +332,12 @@ impl Chat {
                 if !note.is_empty() {
                     done += &wrapped(&note, screen.columns);
                 }
+                let stop = on_escape.text();
                 let line = happening(what, began.elapsed(), stop, screen.columns, paint);
-                let typed = typed.shown(screen.columns, paint);
+                let typed = match on_escape {
+                    OnEscape::Stops => typed.shown(screen.columns, paint),
+                    OnEscape::Skips => Vec::new(),
+                };
                 screen.draw_if_settled(&mut done, std::iter::once(line).chain(typed).collect())?;
             } else if !note.is_empty() {
                 self.voice.notice(note);

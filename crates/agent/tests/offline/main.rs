@@ -401,6 +401,48 @@ fn what_a_project_is_comes_from_its_readme_and_its_manifest() {
 }
 
 #[test]
+fn the_beginning_of_a_readme_is_quoted_in_every_format() {
+    let html = "<p align=\"center\">\n  <img src=\"logo.svg\">\n</p>\n<h1 align=\"center\">Parcelo</h1>\n\
+                <p align=\"center\"><b>Parcels</b>, on time.</p>\n\n## Install\n\n    make install\n";
+    let rst =
+        "Parcelo\n=======\n\nParcels, on time.\n\nInstall\n-------\n\nRun ``make install``.\n";
+    for (path, text) in [("README.md", html), ("README.rst", rst)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(path), text).expect("written");
+        let told = Talk::new(folder.path(), fixture::history()).ask("what does this project do?");
+        assert!(told.text.contains("> # Parcelo\n"), "{}", told.text);
+        assert!(told.text.contains("> Parcels, on time."), "{}", told.text);
+        assert!(!told.text.contains("nstall"), "{}", told.text);
+    }
+}
+
+#[test]
+fn a_description_is_found_in_a_manifest_of_one_line() {
+    for (path, text, quoted) in [
+        (
+            "package.json",
+            r#"{"name":"x","description":"Say \"hi\"","version":"1"}"#,
+            r#"> "description":"Say \"hi\"""#,
+        ),
+        (
+            "setup.py",
+            "setup(name='x', description='Parcels', version='1')",
+            "> description='Parcels'\n",
+        ),
+        (
+            "pom.xml",
+            "<project><description>Parcels</description></project>",
+            "> <description>Parcels\n",
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(path), text).expect("written");
+        let told = Talk::new(folder.path(), fixture::history()).ask("what does this project do?");
+        assert!(told.text.contains(quoted), "{}", told.text);
+    }
+}
+
+#[test]
 fn how_a_project_is_tested_comes_from_its_readme_or_its_manifest() {
     let (_folder, mut talk) = small_project(README);
     let told = talk.ask("how do I run the tests?");

@@ -10,6 +10,7 @@ mod evidence;
 mod intent;
 mod newcomer;
 mod rank;
+mod readme;
 mod view;
 mod words;
 

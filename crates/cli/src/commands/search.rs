@@ -25,7 +25,7 @@ const TITLE_COLUMNS_MIN: usize = 12;
 const TITLE_COLUMNS_WANTED: usize = 24;
 
 pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
-    let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
+    let workspace = cli.workspace_filter()?;
     let since = args.since.as_ref().map(|since| since.time(cli.now));
     let query = Query::new(&args.words.join(" "))?;
     let query = query.within(Scope { since, workspace, from: args.from });

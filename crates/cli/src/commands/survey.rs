@@ -33,7 +33,7 @@ const NUMBERS: [(&str, usize, u8); 6] = [
 const TITLE_COLUMNS: usize = 15;
 
 pub(crate) fn run(cli: &Cli, args: &Stats) -> Done {
-    let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
+    let workspace = cli.workspace_filter()?;
     let survey = Survey {
         filter: Filter { workspace, ..Filter::default() },
         since: args.since.as_ref().map(|since| since.time(cli.now)),

@@ -159,3 +159,24 @@ fn stats_add_up_tokens_time_models_and_money() {
     }
     assert!(table.err.contains("without some/model"), "{table:?}");
 }
+
+#[test]
+fn sessions_are_found_by_a_folder_that_is_gone() {
+    let home = Home::new();
+    let folder = home.path().join("gone");
+    std::fs::create_dir(&folder).expect("a folder");
+    let args = ["append", "--new", "--name", "plan", "--workspace", "gone"];
+    assert_eq!(home.feed(&args, user("hello zebra")).code, 0);
+    std::fs::remove_dir(&folder).expect("removed");
+    for path in ["gone", "./gone/", "gone/../gone", folder.to_str().expect("text")] {
+        let listed = home.json(&["list", "--workspace", path]);
+        assert_eq!(listed["sessions"][0]["name"], "plan", "{path}: {listed}");
+        let found = home.json(&["search", "zebra", "--workspace", path]);
+        assert_eq!(found["hits"][0]["name"], "plan", "{path}: {found}");
+        let sums = home.json(&["stats", "--workspace", path]);
+        assert_eq!(sums["total"]["sessions"], 1, "{path}: {sums}");
+    }
+    assert_eq!(home.json(&["list", "--workspace", "elsewhere"])["sessions"], json!([]));
+    // A chat or an append works in a folder, so it has to be there.
+    assert_eq!(home.feed(&args, user("hello")).code, 2);
+}

@@ -161,6 +161,31 @@ fn stats_add_up_tokens_time_models_and_money() {
 }
 
 #[test]
+fn stats_by_session_are_ordered_by_activity_and_have_the_titles_of_the_list() {
+    let home = Home::new();
+    with_costs(&home, "early", "first");
+    with_costs(&home, "late", "second");
+    home.session("free", &[&user("nobody was charged")]);
+    let line =
+        json!({"role": "assistant", "model": "some/model", "usage": {"output": 9}, "content": "x"});
+    home.feed(&["append", "--new"], format!("{}\n{line}", user("How long is a parcel?")));
+    // Whoever was used last comes first, whichever began first.
+    assert_eq!(home.feed(&["append", "early"], user("and then?")).code, 0);
+    let said = home.run(&["stats", "--by", "session"]);
+    let rows: Vec<&str> =
+        said.out.lines().skip(1).take_while(|row| !row.starts_with("all ")).collect();
+    let titles: Vec<&str> =
+        rows.iter().map(|row| row.split("  ").next().expect("a title").trim()).collect();
+    assert_eq!(titles, ["early", "How long is a parcel?", "late"], "{said:?}");
+    assert!(said.err.contains("1 session without usage is not listed."), "{said:?}");
+    let sums = home.json(&["stats", "--by", "session"]);
+    let names = sums["groups"].as_array().expect("groups").iter().map(|group| &group["title"]);
+    let names: Vec<&Value> = names.collect();
+    assert_eq!(names[..2], [&json!("early"), &json!("How long is a parcel?")], "{sums}");
+    assert_eq!(names.len(), 4, "programs get all of them: {sums}");
+}
+
+#[test]
 fn sessions_are_found_by_a_folder_that_is_gone() {
     let home = Home::new();
     let folder = home.path().join("gone");

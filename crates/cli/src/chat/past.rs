@@ -23,6 +23,9 @@ const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved b
 /// The note if the model failed and the summary was extracted.
 const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
 
+/// The end of the line if the user did not wait for the model.
+const SUMMARY_SKIPPED: &str = " skipped; saved with an extract instead";
+
 /// The note that says how to come back.
 const CONTINUE: &str = "  Continue: rethread -c";
 
@@ -139,12 +142,14 @@ impl Chat {
         if is_watched || how == SummaryMethod::Extract {
             self.voice.begin(SUMMARIZING);
         }
+        let is_skipped = made.is_none() && how != SummaryMethod::Extract;
         let made = match made {
             Some(made) => made,
             // A user who does not want to wait gets an extracted summary.
             None => runner.summarize(id, SummaryMethod::Extract).await,
         };
         match made {
+            Ok(SummaryOutcome::Written(_)) if is_skipped => self.voice.notice(SUMMARY_SKIPPED),
             Ok(SummaryOutcome::Written(_) | SummaryOutcome::Nothing) => self.voice.notice(" ✓"),
             Ok(SummaryOutcome::Extracted { why, .. }) => {
                 self.voice.notice(format_args!(" ✗\n{SUMMARY_EXTRACTED}\n  {}", one_line(&why)));

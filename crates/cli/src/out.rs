@@ -78,13 +78,17 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// The text on one line, with single spaces, cut to a width in columns.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
-    let folded = clean(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    cut(&clean(&text.split_whitespace().collect::<Vec<_>>().join(" ")), columns)
+}
+
+/// A cleaned line cut to a width in columns. Its spaces stay, because they may align columns.
+pub(crate) fn cut(line: &str, columns: usize) -> String {
     let wide = |c: char| c.width().unwrap_or(0);
-    if folded.chars().map(wide).sum::<usize>() <= columns {
-        return folded;
+    if line.chars().map(wide).sum::<usize>() <= columns {
+        return line.to_owned();
     }
     let mut left = columns.saturating_sub(1);
-    let fitted = folded.chars().take_while(|c| {
+    let fitted = line.chars().take_while(|c| {
         let fits = wide(*c) <= left;
         left = left.saturating_sub(wide(*c));
         fits

@@ -85,6 +85,7 @@ use completions::Completions;
 pub(crate) use cost::{cached, money};
 use input::{Input, Line};
 use line_editor::LineEditor;
+pub(crate) use pager::{arguments, edits};
 use parse_line::{ChatCommand, TypedLine, understand};
 use say::{Look, Voice};
 pub(crate) use status::folder;

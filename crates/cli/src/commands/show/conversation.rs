@@ -15,15 +15,19 @@ use rethread_core::sessions::LOST;
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session, SessionId, SessionKind};
 use rethread_render::Document;
 use rethread_render::terminal::{self, Style, line_width, wrap_line};
+use serde_json::{Map, Value};
 
-use crate::chat::tool_line;
-use crate::out::{clean, columns, count, fit, one_line, plural};
+use crate::chat::{arguments, edits, tool_line};
+use crate::out::{clean, columns, count, cut, fit, one_line, plural};
 
 /// Lines of a tool's result that are shown.
 const RESULT_LINES: usize = 5;
 
 /// Lines of a summary that are shown.
 const SUMMARY_LINES: usize = 3;
+
+/// Columns between the positions of tabs, as in terminals.
+const TAB_COLUMNS: usize = 8;
 
 /// Columns of a line if there is no terminal.
 const COLUMNS: usize = 200;
@@ -315,10 +319,25 @@ impl<'a> Conversation<'a> {
     }
 
     fn call(&self, call: &Call) -> String {
-        let what = fit(&tool_line::what(call), self.width().saturating_sub(4));
+        let what = tool_line::what_within(call, usize::MAX);
+        let is_terminal = self.style.is_some();
+        let width = self.width().saturating_sub(4);
+        if self.detail == Detail::Folded {
+            let what = if is_terminal { cut(&what, width) } else { what };
+            return format!("  \x1b[36m→\x1b[0m {what}\n");
+        }
+        let edits = edits(call);
+        let (what, below) = if !edits.is_empty() {
+            (what, edits)
+        } else if says_all(&what, call) {
+            (what, Vec::new())
+        } else {
+            (one_line(&call.name), arguments(call))
+        };
+        let what = if is_terminal { wrap_line(&what, width, 0).join("\n    ") } else { what };
         let mut lines = format!("  \x1b[36m→\x1b[0m {what}\n");
-        if self.detail == Detail::Full {
-            lines += &self.folded(call.input.get(), 4, usize::MAX);
+        if !below.is_empty() {
+            lines += &self.folded(&below.join("\n"), 4, usize::MAX);
         }
         lines
     }
@@ -394,10 +413,32 @@ pub(super) fn compacted_by(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// A line cut to a width, its indentation kept.
+/// Whether the line of a call has all of its input: there is one argument at most, and it is short.
+fn says_all(what: &str, call: &Call) -> bool {
+    let Ok(input) = serde_json::from_str::<Map<String, Value>>(call.input.get()) else {
+        return false;
+    };
+    input.len() <= 1
+        && input.values().all(|value| match value {
+            Value::String(text) => what.contains(text.as_str()),
+            other => what.contains(&other.to_string()),
+        })
+}
+
+/// A line cut to a width, its columns kept. Tabs become spaces, fewer of them at its beginning.
 fn fit_spaced(line: &str, columns: usize) -> String {
     let text = line.trim_start();
     let spaces = line[..line.len() - text.len()].replace('\t', "    ");
     let kept = spaces.len().min(columns / 2);
-    format!("{}{}", &spaces[..kept], fit(text, columns - kept)).trim_end().to_owned()
+    let mut spaced = String::new();
+    for part in text.split_inclusive('\t') {
+        match part.strip_suffix('\t') {
+            Some(cell) => {
+                spaced += cell;
+                spaced += &" ".repeat(TAB_COLUMNS - line_width(&spaced) % TAB_COLUMNS);
+            }
+            None => spaced += part,
+        }
+    }
+    format!("{}{}", &spaces[..kept], cut(spaced.trim_end(), columns - kept)).trim_end().to_owned()
 }

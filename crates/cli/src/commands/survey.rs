@@ -18,7 +18,9 @@ use super::{Cli, Done};
 use crate::args::{By, Stats};
 use crate::chat::{cached, folder, lasted, money};
 use crate::errors::Error;
-use crate::out::{clean, columns, fit, fit_end, line, note, one_line, pad, plural, short_count};
+use crate::out::{
+    clean, columns, fit, fit_end, line, note, one_line, pad, plural, prose, short_count,
+};
 
 /// The numbers of a row: their names, their columns, and which of them a narrow window drops first.
 const NUMBERS: [(&str, usize, u8); 6] = [
@@ -124,7 +126,7 @@ fn print(cli: &Cli, sums: &Surveyed, args: &Stats) -> Result<(), Error> {
         let cost = dollars(cli, &one).map(|dollars| format!(", {}", money(dollars)));
         // Other programs do not note how long a reply took.
         let time = (spent.ms > 0).then(|| format!(", {}", lasted(Duration::from_millis(spent.ms))));
-        line(format_args!(
+        prose(format_args!(
             "  {}: {} in ({} % cached), {} out{}{}",
             one_line(model),
             short_count(spent.usage.read()),
@@ -139,7 +141,7 @@ fn print(cli: &Cli, sums: &Surveyed, args: &Stats) -> Result<(), Error> {
         line("Tools:")?;
         for (name, tool) in sums.all.tools.iter().filter(|(_, tool)| called(tool)) {
             let failed = format!("{} failed", crate::out::count(tool.errors));
-            line(format_args!("  {}: {}, {failed}", one_line(name), plural(tool.calls, "call")))?;
+            prose(format_args!("  {}: {}, {failed}", one_line(name), plural(tool.calls, "call")))?;
         }
     }
     if left_out > 0 {

@@ -346,3 +346,23 @@ fn another_programs_session_is_shown_with_its_name_and_its_id() {
     assert_eq!(heading[0], "Fix: Auth / JWT");
     assert!(heading[1].ends_with(id), "{shown}");
 }
+
+#[test]
+fn no_note_splits_a_word_in_a_narrow_window() {
+    let home = Home::new();
+    let usage = json!({"input": 1_000, "output": 500, "cache_read": 3_000});
+    let lines = [
+        json!({"role": "user", "content": "hello"}),
+        json!({"role": "assistant", "model": "anthropic/claude-sonnet-4-5", "usage": usage, "content": "hi"}),
+    ];
+    let lines = lines.map(|line| line.to_string());
+    home.session("plan", &lines.each_ref().map(String::as_str));
+    assert_eq!(home.run(&["clear", "plan"]).code, 0);
+    for args in ["show plan", "stats plan", "stats", "search nothing-of-this", "delete plan"] {
+        let shown = in_window(&home, 40, args);
+        for line in shown.lines() {
+            let width = rethread_render::terminal::line_width(line.trim_end());
+            assert!(width <= 40, "{args}: {width} columns in {line:?}");
+        }
+    }
+}

@@ -100,6 +100,21 @@ fn a_question_is_asked_before_erasing_at_a_terminal() {
     assert_eq!(home.run(&["show", "plan"]).code, 1);
 }
 
+#[test]
+fn a_question_breaks_between_words() {
+    let home = Home::new();
+    let name = "a-name-that-is-long-enough-for-it";
+    home.session(name, &[HELLO]);
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let line = format!("stty cols 80 rows 20; exec {rethread} delete --now {name}");
+    let mut terminal = Terminal::run(&home, &line, &[]);
+    let shown = terminal.expect("undone. (y/n) ");
+    terminal.say("n");
+    terminal.end();
+    let question = shown.lines().find(|line| line.contains("Erase ")).expect("a question");
+    assert!(question.trim_end().len() <= 80, "{question:?}");
+}
+
 /// Makes it a long time since a session was deleted.
 fn deleted_long_ago(home: &Home, name: &str) {
     let connection = rusqlite::Connection::open(home.store()).expect("a store");

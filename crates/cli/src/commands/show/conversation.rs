@@ -104,7 +104,8 @@ impl<'a> Conversation<'a> {
             }
             None => {}
         }
-        format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), self.listed(&facts))
+        let title = self.in_window(&clean(&title));
+        format!("\x1b[1m{title}\x1b[0m\n\x1b[2m{}\x1b[0m\n", self.listed(&facts))
     }
 
     /// Facts one after the other, in as many lines as they need.
@@ -134,7 +135,8 @@ impl<'a> Conversation<'a> {
         self.summary_of = Some(program);
         let come = if messages == 1 { "message comes" } else { "messages come" };
         let messages = count(messages);
-        format!("\n\x1b[2m({messages} {come} before this summary: `{all}` shows them)\x1b[0m\n")
+        let note = format!("({messages} {come} before this summary: `{all}` shows them)");
+        format!("\n\x1b[2m{}\x1b[0m\n", self.in_window(&note))
     }
 
     /// The lines of an entry; none if there is nothing to read.
@@ -294,13 +296,23 @@ impl<'a> Conversation<'a> {
         }
         self.speaker = Some(speaker.to_owned());
         let colour = if speaker == "You" { "\x1b[1;32m" } else { "\x1b[1;36m" };
-        format!("\n{colour}{speaker}\x1b[0m \x1b[2m· {}\x1b[0m\n", self.date(at))
+        let said = format!("{colour}{speaker}\x1b[0m \x1b[2m· {}\x1b[0m", self.date(at));
+        format!("\n{}\n", self.in_window(&said))
     }
 
     /// An entry that is not a message.
     fn aside(&mut self, entry: &Entry, what: &str) -> String {
         self.speaker = None;
-        format!("\n\x1b[2m({what} · {})\x1b[0m\n", self.date(entry.at))
+        let aside = format!("({what} · {})", self.date(entry.at));
+        format!("\n\x1b[2m{}\x1b[0m\n", self.in_window(&aside))
+    }
+
+    /// A line at the margin; at a terminal without splitting words.
+    fn in_window(&self, line: &str) -> String {
+        match self.style {
+            Some(_) => wrap_line(line, self.width(), 0).join("\n"),
+            None => line.to_owned(),
+        }
     }
 
     fn date(&self, at: Timestamp) -> String {

@@ -68,13 +68,13 @@ fn an_undo_asks_before_it_leaves_a_conversation() {
     let home = Home::new();
     let lines = ["hello", "/new", "how are you?", "/undo", "n", "/rename second", "exit"];
     let said = chat(&home, &["--name", "first"], &lines);
-    let question = "This undoes the new and goes back to first. Leave this conversation? (y/n)";
+    let question = "This undoes `new` and goes back to first. Leave this conversation? (y/n)";
     assert!(said.err.contains(question), "{said:?}");
     assert!(said.err.contains("Nothing was undone."), "{said:?}");
     assert_eq!(names(&home, &["list"]), ["second", "first"]);
     let said = chat(&home, &["-c"], &["/undo", "y", "/rename back", "exit"]);
     assert!(
-        said.err.contains("Undid the new: back in first. You left second; it is kept."),
+        said.err.contains("Undid `new`: back in first. You left second; it is kept."),
         "{said:?}"
     );
     assert_eq!(names(&home, &["list"]), ["second", "back"]);

@@ -49,9 +49,13 @@ pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
         (None, Some(key)) => cli.resolve(key)?,
         (None, None) => super::trash::last_deleted(cli)?,
     };
+    let before = super::trash::in_trash(cli, id).ok();
     let undone = cli.handle.call(|sessions| sessions.undo(id))?;
     if !cli.global.json {
         line(undone_text(cli, &undone)?)?;
+        if let Some(before) = before {
+            super::trash::note_taken(&before, &cli.sessions.get(id)?);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     crate::out::json(&undone)?;

@@ -1,6 +1,5 @@
 //! All errors and hints of the command line: what happened, to which object, and what to do next.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +14,7 @@ use rethread_http::{AccessTokenError, ListenError};
 use rethread_store::ConnectError;
 use rethread_telegram::{ApiError, BotError};
 
-use crate::out::{clean, columns, count, json_note, note, one_line, plural, wrapped};
+use crate::out::{clean, count, json_note, note, one_line, plural};
 
 /// The errors of the command line.
 #[derive(Debug)]
@@ -583,14 +582,6 @@ pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Prints to standard error; at a terminal without splitting words.
-fn say(text: &str) {
-    match std::io::stderr().is_terminal() {
-        true => note(wrapped(text, columns()).trim_end()),
-        false => note(text),
-    }
-}
-
 /// How errors refer to sessions: by what the user typed for them, or as the current one.
 static CALLED: Mutex<Vec<(SessionId, String)>> = Mutex::new(Vec::new());
 
@@ -667,9 +658,9 @@ fn report_with(error: &Error, hint: Option<String>, as_json: bool) -> ExitCode {
         json_note(&object);
     } else {
         let what = as_typed(&what);
-        say(&format!("\x1b[1;31merror:\x1b[0m {}", clean(&what)));
+        note(format_args!("\x1b[1;31merror:\x1b[0m {}", clean(&what)));
         if let Some(hint) = hint {
-            say(&format!("\x1b[1mhint:\x1b[0m {hint}"));
+            note(format_args!("\x1b[1mhint:\x1b[0m {hint}"));
         }
     }
     ExitCode::from(error.code())

@@ -14,10 +14,19 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::errors::Error;
 
+/// Columns for which lines are laid out; a narrower window wraps them.
+const COLUMNS_MIN: usize = 40;
+
 /// Prints a line of data on standard output.
 pub(crate) fn line(text: impl std::fmt::Display) -> Result<(), Error> {
     writeln!(anstream::stdout().lock(), "{text}")?;
     Ok(())
+}
+
+/// Prints a line that is read and not copied, on standard output; at a terminal without splitting
+/// words.
+pub(crate) fn prose(text: impl std::fmt::Display) -> Result<(), Error> {
+    line(in_window(text.to_string(), std::io::stdout().is_terminal()))
 }
 
 /// Prints JSON on standard output, in one line.
@@ -31,13 +40,29 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Error> {
 
 /// Prints JSON for programs to standard error, on one line.
 pub(crate) fn json_note(value: &serde_json::Value) {
-    note(visible_json(&value.to_string()));
+    print_note(&visible_json(&value.to_string()));
 }
 
-/// Prints a note for people to standard error.
+/// Prints a note for people to standard error; at a terminal without splitting words.
 pub(crate) fn note(text: impl std::fmt::Display) {
+    print_note(&in_window(text.to_string(), std::io::stderr().is_terminal()));
+}
+
+fn print_note(text: &str) {
     // The terminal was closed: there is nobody to report to, and work continues.
     writeln!(anstream::stderr().lock(), "{text}").ok();
+}
+
+/// The text, wrapped at words if it goes to a terminal.
+fn in_window(text: String, is_terminal: bool) -> String {
+    match terminal_size::terminal_size().filter(|_| is_terminal) {
+        Some((width, _)) => {
+            let mut lines = wrapped(&text, usize::from(width.0).max(COLUMNS_MIN));
+            lines.truncate(lines.len() - 1);
+            lines
+        }
+        None => text,
+    }
 }
 
 /// The text without anything that could control a terminal or is invisible: control characters,
@@ -78,13 +103,17 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// The text on one line, with single spaces, cut to a width in columns.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
-    let folded = clean(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    cut(&clean(&text.split_whitespace().collect::<Vec<_>>().join(" ")), columns)
+}
+
+/// A cleaned line cut to a width in columns. Its spaces stay, because they may align columns.
+pub(crate) fn cut(line: &str, columns: usize) -> String {
     let wide = |c: char| c.width().unwrap_or(0);
-    if folded.chars().map(wide).sum::<usize>() <= columns {
-        return folded;
+    if line.chars().map(wide).sum::<usize>() <= columns {
+        return line.to_owned();
     }
     let mut left = columns.saturating_sub(1);
-    let fitted = folded.chars().take_while(|c| {
+    let fitted = line.chars().take_while(|c| {
         let fits = wide(*c) <= left;
         left = left.saturating_sub(wide(*c));
         fits
@@ -117,7 +146,7 @@ pub(crate) fn pad(text: &str, columns: usize) -> String {
 /// Columns of the terminal, or a comfortable width if there is none.
 pub(crate) fn columns() -> usize {
     let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    terminal.filter(|_| std::io::stdout().is_terminal()).unwrap_or(200).max(40)
+    terminal.filter(|_| std::io::stdout().is_terminal()).unwrap_or(200).max(COLUMNS_MIN)
 }
 
 /// Wraps lines at word boundaries. Two-column layouts are kept: the second column begins after the
@@ -138,7 +167,7 @@ fn hanging(line: &str) -> usize {
     let text = line.trim_start_matches(' ');
     let lead = line.len() - text.len();
     match text.find("  ") {
-        Some(gap) if lead > 0 || text.starts_with("* ") => {
+        Some(gap) if lead > 0 || text.starts_with("* ") || text[..gap].ends_with(':') => {
             let rest = text[gap..].trim_start_matches(' ');
             line_width(&line[..line.len() - rest.len()])
         }
@@ -158,7 +187,8 @@ pub(crate) fn confirmed(question: &str) -> Result<bool, Error> {
 
 /// Asks a yes-or-no question. Nothing, where the answer is neither.
 pub(crate) fn answered(question: &str) -> Result<Option<bool>, Error> {
-    anstream::eprint!("{question} (y/n) ");
+    let question = format!("{question} (y/n)");
+    anstream::eprint!("{} ", in_window(question, std::io::stderr().is_terminal()));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(match answer.trim().to_lowercase().as_str() {
@@ -217,6 +247,20 @@ mod tests {
         assert_eq!(fit("日本語日本語", 12), "日本語日本語");
         assert_eq!(fit("日本語日本語", 11), "日本語日本…");
         assert_eq!(fit("日本語日本語", 10), "日本語日…");
+    }
+
+    #[test]
+    fn a_line_is_cut_without_joining_its_columns() {
+        assert_eq!(cut("NAME   AGE", 10), "NAME   AGE");
+        assert_eq!(cut("NAME   AGE", 9), "NAME   A…");
+        assert_eq!(cut("日本語  語", 9), "日本語  …");
+    }
+
+    #[test]
+    fn continuation_lines_begin_below_the_text_after_a_label() {
+        let line = "Results:   thinned 1 time at a cold start";
+        assert_eq!(wrapped(line, 30), "Results:   thinned 1 time at a\n           cold start\n");
+        assert_eq!(wrapped("one  two three", 10), "one  two\nthree\n");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use rethread_agent::agents::Agent;
 use rethread_agent::host::Decision;
 use rethread_agent::numbers::full;
 use rethread_agent::{CompactReceipt, Compacted, TurnError, blocking};
+use rethread_core::entry::Origin;
 use rethread_core::sessions::Undone;
 use rethread_core::store::Cursor;
 use rethread_core::{Name, Session, SessionId, Sessions, StoreError, sessions};
@@ -275,7 +276,11 @@ impl UpdateHandler {
             let text = "Undid the clear: the model sees the earlier messages again.";
             return Ok(Rich::plain(text).into());
         };
-        Ok(Rich::plain(format!("Undid the {}. ", origin.as_str())).join(self.here().await?).into())
+        let undone = match origin {
+            Origin::New => Rich::plain("Undid ").code("/new").and(". "),
+            origin => Rich::plain(format!("Undid the {}. ", origin.as_str())),
+        };
+        Ok(undone.join(self.here().await?).into())
     }
 
     /// The session of this chat that was deleted last, as long as the chat has no other.

@@ -72,8 +72,12 @@ pub const HITS: u64 = 8;
 /// Maximum number of hits of `search_sessions`.
 pub const HITS_MAX: u64 = 20;
 
-/// Hits read from the store, so that enough are left without those of the current turn.
+/// Hits read from the store at once, so that enough are left without those of the current turn.
 pub const HITS_SEEN: usize = 100;
+
+/// Pages of them. Every session has instructions with the same words, so that a page may have
+/// nothing else; after five, other words are needed.
+pub const HITS_PAGES_MAX: usize = 5;
 
 /// Default timeout of a command.
 pub const RUN_SECONDS: u64 = 60;

@@ -4,7 +4,7 @@ use rethread_core::entry::{Body, Entry, Origin};
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::message::{Message, ToolResult};
 use rethread_core::sessions::{Error, SelectError};
-use rethread_core::{SessionId, Sessions};
+use rethread_core::{Role, SessionId, Sessions};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -162,14 +162,14 @@ fn page(text: &str, offset: u64, limit: u64) -> Result<String, ToolFailure> {
 /// The whole text of a reference.
 fn original(reference: &str, tool_context: &ToolContext) -> Result<String, ToolFailure> {
     if let Some(place) = in_log(reference) {
-        return entry(&tool_context.sessions, tool_context.session, place);
+        return entry(tool_context, tool_context.session, place);
     }
     if let Some((id, place)) = reference.split_once(':')
         && let Some(place) = in_log(place)
         && id.len() >= 8
         && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     {
-        return entry(&tool_context.sessions, other(id, tool_context)?, place);
+        return entry(tool_context, other(id, tool_context)?, place);
     }
     call(reference, tool_context)
 }
@@ -216,16 +216,21 @@ fn parents(tool_context: &ToolContext) -> Vec<SessionId> {
 }
 
 fn entry(
-    sessions: &Sessions,
+    site: &Site,
     id: SessionId,
     (seq, result): (u64, Option<usize>),
 ) -> Result<String, ToolFailure> {
+    let sessions = &site.sessions;
     match (read(sessions, id, seq..seq.saturating_add(1))?.pop(), result) {
         (Some(entry), Some(result)) => {
             let mut results = entry.body.message().into_iter().flat_map(Message::results);
             results.nth(result).map(ToolResult::text).ok_or_else(|| {
                 ToolFailure(format!("entry {seq} has no result {}", result.saturating_add(1)))
             })
+        }
+        // They do not apply here, and would be taken for what someone said.
+        (Some(entry), None) if id != site.session && is_instructions(&entry.body) => {
+            Err(ToolFailure(format!("entry {seq} holds the instructions of that session")))
         }
         (Some(entry), None) => said(&entry.body).ok_or_else(|| {
             let kind = entry.body.kind();
@@ -244,6 +249,10 @@ fn read(
     range: std::ops::Range<u64>,
 ) -> Result<Vec<Entry>, ToolFailure> {
     sessions.read(id, range).map_err(|error| ToolFailure(error.to_string()))
+}
+
+fn is_instructions(body: &Body) -> bool {
+    body.message().is_some_and(|message| message.role == Role::System)
 }
 
 /// The text of an entry: complete results, or the texts, or the calls if there is nothing else.

@@ -1,4 +1,7 @@
 //! `search_sessions`: searches earlier conversations.
+//!
+//! Instructions are not part of a conversation: nobody said them, and those of another session do
+//! not apply in this one. They are never found.
 
 use std::collections::HashMap;
 
@@ -11,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::input::{arguments, schema};
-use super::limits::{HITS, HITS_MAX, HITS_SEEN};
-use super::{Spec, Tool, ToolContext, ToolFailure, written};
+use super::limits::{HITS, HITS_MAX, HITS_PAGES_MAX, HITS_SEEN};
+use super::{ToolContext, Spec, Tool, ToolFailure, written};
 
 /// Searches the owner's sessions.
 pub struct SearchSessions;
@@ -71,18 +74,26 @@ impl Tool for SearchSessions {
         let own = |hit: &Hit| {
             hit.place.session == tool_context.session && turn.is_some_and(|at| hit.place.seq >= at)
         };
-        let hits = tool_context.sessions.search(&input.query, 0, HITS_SEEN).map_err(failed)?;
+        // A question would find itself, and the calls it led to.
+        let is_said = |hit: &Hit| hit.speaker != Speaker::System && !own(hit);
         let mut known = Known { sessions: &tool_context.sessions, headers: HashMap::new() };
         let mut results = Vec::new();
-        // A question would find itself, and the calls it led to.
-        for hit in hits.into_iter().filter(|hit| !own(hit)) {
-            if tool_context.stop.is_cancelled() {
-                return Err(ToolFailure("stopped".into()));
+        for page in 0..HITS_PAGES_MAX {
+            let hits = tool_context.sessions.search(&input.query, page * HITS_SEEN, HITS_SEEN);
+            let hits = hits.map_err(failed)?;
+            let is_last = hits.len() < HITS_SEEN;
+            for hit in hits.into_iter().filter(is_said) {
+                if tool_context.stop.is_cancelled() {
+                    return Err(ToolFailure("stopped".into()));
+                }
+                if results.len() == limit {
+                    break;
+                }
+                results.extend(known.place(hit).map_err(failed)?);
             }
-            if results.len() == limit {
+            if is_last || results.len() == limit {
                 break;
             }
-            results.extend(known.place(hit).map_err(failed)?);
         }
         Ok(written(&Found { results }))
     }

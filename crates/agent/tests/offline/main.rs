@@ -401,6 +401,48 @@ fn what_a_project_is_comes_from_its_readme_and_its_manifest() {
 }
 
 #[test]
+fn the_beginning_of_a_readme_is_quoted_in_every_format() {
+    let html = "<p align=\"center\">\n  <img src=\"logo.svg\">\n</p>\n<h1 align=\"center\">Parcelo</h1>\n\
+                <p align=\"center\"><b>Parcels</b>, on time.</p>\n\n## Install\n\n    make install\n";
+    let rst =
+        "Parcelo\n=======\n\nParcels, on time.\n\nInstall\n-------\n\nRun ``make install``.\n";
+    for (path, text) in [("README.md", html), ("README.rst", rst)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(path), text).expect("written");
+        let told = Talk::new(folder.path(), fixture::history()).ask("what does this project do?");
+        assert!(told.text.contains("> # Parcelo\n"), "{}", told.text);
+        assert!(told.text.contains("> Parcels, on time."), "{}", told.text);
+        assert!(!told.text.contains("nstall"), "{}", told.text);
+    }
+}
+
+#[test]
+fn a_description_is_found_in_a_manifest_of_one_line() {
+    for (path, text, quoted) in [
+        (
+            "package.json",
+            r#"{"name":"x","description":"Say \"hi\"","version":"1"}"#,
+            r#"> "description":"Say \"hi\"""#,
+        ),
+        (
+            "setup.py",
+            "setup(name='x', description='Parcels', version='1')",
+            "> description='Parcels'\n",
+        ),
+        (
+            "pom.xml",
+            "<project><description>Parcels</description></project>",
+            "> <description>Parcels\n",
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(path), text).expect("written");
+        let told = Talk::new(folder.path(), fixture::history()).ask("what does this project do?");
+        assert!(told.text.contains(quoted), "{}", told.text);
+    }
+}
+
+#[test]
 fn how_a_project_is_tested_comes_from_its_readme_or_its_manifest() {
     let (_folder, mut talk) = small_project(README);
     let told = talk.ask("how do I run the tests?");
@@ -451,6 +493,26 @@ fn a_question_that_was_asked_before_is_not_quoted_as_an_answer() {
 }
 
 #[test]
+fn instructions_are_never_quoted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("README.md"), "# Widget\n\nA widget.").expect("written");
+    let sessions = fixture::history();
+    let careful = "You are a careful engineer. Run the tests before you say that it works.";
+    let new = New { system: Some(careful.into()), ..New::default() };
+    let id = sessions.create(&new, None).expect("a session").id();
+    // A turn that failed, after which another agent took over.
+    for message in [Message::user("how do I run the tests?"), Message::system(careful)] {
+        sessions.append(id, vec![message.into()]).expect("an append");
+    }
+    for question in ["how do I run the tests?", "who runs the tests, a careful engineer?"] {
+        let told = Talk::new(folder.path(), sessions.clone()).ask(question);
+        assert!(!told.text.contains("You are a careful"), "{}", told.text);
+    }
+    let told = Talk::new(folder.path(), sessions).ask("find careful engineer");
+    assert!(!told.text.contains("You are a careful"), "{}", told.text);
+}
+
+#[test]
 fn what_was_read_earlier_in_a_conversation_is_quoted_whole_again() {
     let (_folder, mut talk) = small_project(README);
     talk.ask("what does this project do?");
@@ -466,7 +528,29 @@ fn what_was_read_earlier_in_a_conversation_is_quoted_whole_again() {
 fn projects_of_many_kinds_answer_a_newcomer() {
     /// Files with their texts, and questions with what their answers contain.
     type Project<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]);
-    let projects: [Project<'_>; 5] = [
+    let projects: [Project<'_>; 8] = [
+        (
+            &[
+                ("README.md", "# Widget\n\nA widget."),
+                ("requirements.txt", "flask\n"),
+                ("test_app.py", "def test_x(): pass\n"),
+            ],
+            &[
+                ("how do I run the tests?", "`test_app.py`, so `pytest` should do it"),
+                ("how do I install it?", "`pip install -r requirements.txt`"),
+            ],
+        ),
+        (
+            &[("tox.ini", "[tox]\n"), ("test_app.py", "def test_x(): pass\n")],
+            &[("how do I run the tests?", "`tox.ini`, so `tox` should do it")],
+        ),
+        (
+            &[("setup.cfg", "[metadata]\nname = shop\n"), ("pytest.ini", "[pytest]\n")],
+            &[
+                ("how do I run the tests?", "`setup.cfg`, so `pytest` should do it"),
+                ("how do I install it?", "`pip install .`"),
+            ],
+        ),
         (
             &[("pyproject.toml", "[project]\nname = \"shop\"\n"), ("shop.py", "pass\n")],
             &[

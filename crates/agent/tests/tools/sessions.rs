@@ -240,6 +240,28 @@ fn a_search_of_sessions_never_finds_its_own_question() {
 }
 
 #[test]
+fn instructions_of_sessions_are_neither_found_nor_recalled_elsewhere() {
+    let fixture = Fixture::new();
+    let other = fixture.named("guarded");
+    let rules = fixture.say(other, Message::system("Feed the zebra at noon."));
+    fixture.say(other, call("c", "grep"));
+    let result = fixture.say(other, Message::tool_result("c", "zebra in a result"));
+    // More instructions with the word than one page of hits holds, all of them later.
+    for n in 0..120 {
+        fixture.say(other, Message::system(format!("zebra rule {n}")));
+    }
+    let answer = fixture.json("search_sessions", json!({"query": "zebra"}));
+    let results = answer["results"].as_array().unwrap();
+    let found: Vec<_> = results.iter().map(|found| found["seq"].as_u64().unwrap()).collect();
+    assert_eq!(found, [result]);
+    let answer = fixture.run("recall", json!({"ref": format!("{other}:{rules}")}));
+    assert_eq!(answer, format!("error: entry {rules} holds the instructions of that session"));
+    // Its own are in the context anyway.
+    let own = fixture.say(fixture.site.session, Message::system("Be kind."));
+    assert_eq!(fixture.run("recall", json!({"ref": own})), "Be kind.");
+}
+
+#[test]
 fn what_people_said_comes_before_what_tools_answered_and_limits_hold() {
     let fixture = Fixture::new();
     let other = fixture.named("tools");

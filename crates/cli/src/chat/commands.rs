@@ -299,7 +299,7 @@ impl Chat {
             return self.undelete(id).await;
         }
         let archived = self.archived.take().map(|id| (id, "the archive"));
-        let left = archived.or(self.left.map(|id| (id, "/new")));
+        let left = archived.or(self.left.map(|id| (id, "`new`")));
         if let (None, Some((id, what))) = (self.session, left) {
             self.enter(id).await?;
             if self.session != Some(id) {
@@ -351,7 +351,7 @@ impl Chat {
             return Ok(());
         }
         self.enter(back).await?;
-        self.voice.notice(format_args!("Undid /new: back in {name}."));
+        self.voice.notice(format_args!("Undid `new`: back in {name}."));
         Ok(())
     }
 
@@ -452,8 +452,8 @@ const NOTHING_UNDONE: &str = "Nothing was undone.";
 
 /// The question before an undo that leaves a conversation.
 fn leaves(origin: Origin, back: &str) -> String {
-    let what = origin.as_str();
-    format!("This undoes the {what} and goes back to {back}. Leave this conversation?")
+    let what = change::undone_verb(origin);
+    format!("This undoes {what} and goes back to {back}. Leave this conversation?")
 }
 
 /// The calls of a turn, each with its result.

@@ -26,6 +26,8 @@ const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with a
 
 /// The note for a session of which an answer could not be stored.
 const UNSTORED: &str = "⚠️ Saved, except for an answer that could not be stored";
+/// The end of the line if the user did not wait for the model.
+const SUMMARY_SKIPPED: &str = " skipped; saved with an extract instead";
 
 /// The note that says how to come back.
 const CONTINUE: &str = "  Continue: rethread -c";
@@ -154,12 +156,14 @@ impl Chat {
         if is_watched || how == SummaryMethod::Extract {
             self.voice.begin(SUMMARIZING);
         }
+        let is_skipped = made.is_none() && how != SummaryMethod::Extract;
         let made = match made {
             Some(made) => made,
             // A user who does not want to wait gets an extracted summary.
             None => runner.summarize(id, SummaryMethod::Extract).await,
         };
         match made {
+            Ok(SummaryOutcome::Written(_)) if is_skipped => self.voice.notice(SUMMARY_SKIPPED),
             Ok(SummaryOutcome::Written(_) | SummaryOutcome::Nothing) => self.voice.notice(" ✓"),
             Ok(SummaryOutcome::Extracted { why, .. }) => {
                 self.voice.notice(format_args!(" ✗\n{SUMMARY_EXTRACTED}\n  {}", one_line(&why)));

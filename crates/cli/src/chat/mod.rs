@@ -88,6 +88,7 @@ pub(crate) use cost::{cached, money};
 use input::{Input, Line};
 use line_editor::LineEditor;
 use output::{Look, Voice};
+pub(crate) use pager::{arguments, edits};
 use parse_line::{ChatCommand, TypedLine, understand};
 pub(crate) use status::folder;
 pub(crate) use tool_line::lasted;

@@ -163,7 +163,7 @@ impl Pager {
 }
 
 /// The text that an edit removes and inserts. Its position in the file is not known any more.
-fn edits(call: &Call) -> Vec<String> {
+pub(crate) fn edits(call: &Call) -> Vec<String> {
     let mut lines = Vec::new();
     for (old, new) in tool_line::edits(call) {
         if !lines.is_empty() {
@@ -180,7 +180,7 @@ fn edits(call: &Call) -> Vec<String> {
 }
 
 /// The arguments of a call, each with its name, and all of it.
-fn arguments(call: &Call) -> Vec<String> {
+pub(crate) fn arguments(call: &Call) -> Vec<String> {
     let input: Value = serde_json::from_str(call.input.get()).unwrap_or_default();
     let Value::Object(fields) = input else { return whole(call.input.get()) };
     let mut lines = Vec::new();

@@ -29,11 +29,25 @@ const REASON_COLUMNS: usize = 100;
 
 /// What a call does: `read src/limit.rs 1–40`.
 pub(crate) fn what(call: &Call) -> String {
+    what_within(call, ARGUMENT_COLUMNS)
+}
+
+/// The same, with this many columns for each argument.
+pub(crate) fn what_within(call: &Call, columns: usize) -> String {
+    let short = |text: &str| crate::out::fit(text, columns);
     let input = input(call);
     let text = |name: &str| input.get(name).and_then(Value::as_str).map(short);
     let number = |name: &str| input.get(name).and_then(Value::as_u64);
     let path = || text("path").unwrap_or_else(|| ".".into());
-    let glob = |name: &str| input.get(name).and_then(Value::as_str).map(readable_glob);
+    let glob = |name: &str| {
+        input.get(name).and_then(Value::as_str).map(|glob| short(&readable_glob(glob)))
+    };
+    // The first argument that is a text; all of them if none is.
+    let any_text = || match input.values().find_map(Value::as_str) {
+        Some(text) => short(text),
+        None if input.is_empty() => String::new(),
+        None => short(&Value::Object(input.clone()).to_string()),
+    };
     // Leaving files out says little about where it looked.
     let place = || text("path").or_else(|| glob("glob").filter(|glob| !glob.starts_with('!')));
     let within = || place().map(|at| format!(" in {at}")).unwrap_or_default();
@@ -71,8 +85,8 @@ pub(crate) fn what(call: &Call) -> String {
             let prompt = text("prompt").unwrap_or_default();
             format!("task {}: {prompt}", text("agent").unwrap_or_default())
         }
-        "search_sessions" => format!("search sessions {}", any_text(&input)),
-        name => format!("{} {}", one_line(name), any_text(&input)).trim_end().to_owned(),
+        "search_sessions" => format!("search sessions {}", any_text()),
+        name => format!("{} {}", one_line(name), any_text()).trim_end().to_owned(),
     }
 }
 
@@ -97,7 +111,7 @@ fn readable_glob(pattern: &str) -> String {
             shown.push(c);
         }
     }
-    short(&shown)
+    shown
 }
 
 /// The result of a call: `3 matches`, `exit 0`, `12 s`. `change` is what it did to a file, if that
@@ -323,15 +337,6 @@ fn readable_pattern(pattern: &str) -> String {
 
 fn input(call: &Call) -> Map<String, Value> {
     serde_json::from_str(call.input.get()).unwrap_or_default()
-}
-
-/// The first argument that is a text; all of them where none is.
-fn any_text(input: &Map<String, Value>) -> String {
-    let text = input.values().find_map(Value::as_str).map(short);
-    text.unwrap_or_else(|| match input.is_empty() {
-        true => String::new(),
-        false => short(&Value::Object(input.clone()).to_string()),
-    })
 }
 
 fn short(text: &str) -> String {

@@ -5,6 +5,7 @@ use rethread_core::sessions::trash_kept;
 
 use super::Chat;
 use crate::commands::change::shown;
+use crate::commands::trash::taken;
 use crate::errors::Error;
 
 impl Chat {
@@ -34,11 +35,17 @@ impl Chat {
     /// Restores the session that was just deleted. If the chat is in none, it continues in this
     /// one.
     pub(super) async fn undelete(&mut self, id: SessionId) -> Result<(), Error> {
-        let name = shown(&self.handle.call(|sessions| sessions.restore_from_trash(id))?);
+        let trashed = self.handle.sessions().trashed()?;
+        let restored = self.handle.call(|sessions| sessions.restore_from_trash(id))?;
+        let name = shown(&restored);
         if self.session.is_none() {
             self.enter(id).await?;
         }
         self.voice.notice(format_args!("Undid the delete: {name} is back."));
+        let before = trashed.iter().find(|session| session.id() == id);
+        if let Some(taken) = before.and_then(|before| taken(before, &restored)) {
+            self.voice.notice(taken);
+        }
         Ok(())
     }
 }

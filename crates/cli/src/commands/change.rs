@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use rethread_core::entry::Origin;
 use rethread_core::sessions::{self, Undone};
 use rethread_core::{Name, Session, SessionId};
 use serde_json::json;
@@ -48,9 +49,13 @@ pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
         (None, Some(key)) => cli.resolve(key)?,
         (None, None) => super::trash::last_deleted(cli)?,
     };
+    let before = super::trash::in_trash(cli, id).ok();
     let undone = cli.handle.call(|sessions| sessions.undo(id))?;
     if !cli.global.json {
         line(undone_text(cli, &undone)?)?;
+        if let Some(before) = before {
+            super::trash::note_taken(&before, &cli.sessions.get(id)?);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     crate::out::json(&undone)?;
@@ -73,7 +78,7 @@ pub(crate) fn undone_text(cli: &Cli, undone: &Undone) -> Result<String, Error> {
             (session, origin, back_to, archived)
         }
     };
-    let what = origin.as_str();
+    let what = undone_verb(*origin);
     let back = match back_to {
         Some(id) => label(cli, *id)?,
         None => "nothing".into(),
@@ -83,7 +88,15 @@ pub(crate) fn undone_text(cli: &Cli, undone: &Undone) -> Result<String, Error> {
         false => "it is kept".to_owned(),
     };
     let session = label(cli, *session)?;
-    Ok(format!("Undid the {what}: back in {back}. You left {session}; {left}."))
+    Ok(format!("Undid {what}: back in {back}. You left {session}; {left}."))
+}
+
+/// What is undone, in a sentence: `the fork`, and `new` as it is typed, because it is not a noun.
+pub(crate) fn undone_verb(origin: Origin) -> String {
+    match origin {
+        Origin::New => "`new`".into(),
+        other => format!("the {}", other.as_str()),
+    }
 }
 
 pub(crate) fn rename(cli: &Cli, args: &Rename) -> Done {

@@ -12,7 +12,7 @@ use rethread_store::System;
 use serde_json::json;
 
 use super::Done;
-use super::store;
+use super::store::{self, Missing};
 use crate::args::{Copy, Global};
 use crate::config::Config;
 use crate::errors::Error;
@@ -28,15 +28,11 @@ pub(super) fn run(global: &Global, args: &Copy) -> Done {
     // A copy archives nothing: the limit of a directory applies to new sessions.
     let to = store::url(&args.to)?.keeping(0);
     let owner = Owner::new(config.text("owner"))?;
-    let sessions = |url| {
-        Ok::<_, Error>(Sessions::new(
-            store::open_url(&config, url)?,
-            owner.clone(),
-            Arc::new(System),
-        ))
-    };
-    let (from, to) = (sessions(from)?, sessions(to)?);
+    let sessions = |store| Sessions::new(store, owner.clone(), Arc::new(System));
+    let from = sessions(store::open_url(&config, from)?);
     let chosen = chosen(&from, &args.sels)?;
+    let missing = if chosen.is_empty() { Missing::Leave } else { Missing::Make };
+    let to = sessions(store::open_copy(global, &config, to, missing)?);
     let bar = ProgressBar::new(chosen.iter().map(|session| session.tally.entries).sum());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} entries, {eta} left") {
         bar.set_style(style);

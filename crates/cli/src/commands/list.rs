@@ -19,10 +19,7 @@ pub(crate) fn run(cli: &Cli, args: &List) -> Done {
 
 /// The list for someone who is in a session, which is left out of it.
 pub(crate) fn run_beside(cli: &Cli, args: &List, current: Option<SessionId>) -> Done {
-    let workspace = match cli.global.workspace {
-        Some(_) => Some(cli.workspace()?),
-        None => None,
-    };
+    let workspace = cli.workspace_filter()?;
     let filter = match (args.all, args.archived) {
         (true, _) => Filter { workspace, ..Filter::default() },
         (_, true) => Filter { workspace, archived: Some(true), ..Filter::default() },

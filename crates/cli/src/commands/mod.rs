@@ -25,7 +25,7 @@ mod telegram;
 mod token;
 pub(crate) mod trash;
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -160,6 +160,31 @@ impl Cli {
         let found: PathBuf = found.ok_or(Error::NoFolder { path })?;
         Ok(found.display().to_string())
     }
+
+    /// The workspace whose sessions are meant, if one was given. Its folder may be gone, while its
+    /// sessions are still there.
+    pub(crate) fn workspace_filter(&self) -> Result<Option<String>, Error> {
+        let Some(path) = &self.global.workspace else { return Ok(None) };
+        match path.try_exists() {
+            Ok(false) => Ok(Some(gone(&std::path::absolute(path)?).display().to_string())),
+            _ => self.workspace().map(Some),
+        }
+    }
+}
+
+/// The path that a missing folder had: `..` is resolved, and so are links in what is still there.
+fn gone(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+        if let Ok(found) = std::fs::canonicalize(&plain) {
+            plain = found;
+        }
+    }
+    plain
 }
 
 /// A handle for everything that needs no model.

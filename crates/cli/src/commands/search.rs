@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use rethread_core::search::{Hit, Query, Scope};
 use rethread_core::session::Session;
 use rethread_core::world::rfc3339;
+use rethread_render::terminal::wrap_line;
 use serde_json::json;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -26,7 +27,7 @@ const TITLE_COLUMNS_MIN: usize = 12;
 const TITLE_COLUMNS_WANTED: usize = 24;
 
 pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
-    let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
+    let workspace = cli.workspace_filter()?;
     let since = args.since.as_ref().map(|since| since.time(cli.now));
     let query = Query::new(&args.words.join(" "))?;
     let query = query.within(Scope { since, workspace, from: args.from, ..Scope::default() });
@@ -141,8 +142,8 @@ struct Heading {
 }
 
 impl Heading {
-    /// One line where it fits, else two. The place is whole in any window that has room for it: the
-    /// title is cut first, and of the folder only its last part is kept.
+    /// One line if it fits, else several, broken between the facts. All but the title is whole: the
+    /// title is cut, and of the folder only its last part is kept.
     fn lines(&self, columns: usize) -> Vec<String> {
         let full = self.folder.as_deref();
         let last = full.and_then(|folder| folder.rsplit('/').find(|part| !part.is_empty()));
@@ -162,11 +163,23 @@ impl Heading {
             };
             return vec![format!("\x1b[1m{first}\x1b[0m  \x1b[2m{rest}\x1b[0m")];
         }
-        let first = if title.is_empty() { &self.place } else { title };
+        let mut lines = match title.is_empty() {
+            true => wrap_line(&self.place, columns, 0),
+            false => vec![fit(title, columns)],
+        };
+        lines.iter_mut().for_each(|line| *line = format!("\x1b[1m{line}\x1b[0m"));
         let place = Some(self.place.as_str()).filter(|_| !title.is_empty());
-        let facts: Vec<&str> = [place, Some(&self.said), last].into_iter().flatten().collect();
-        let facts = fit(&facts.join(" · "), columns.saturating_sub(2));
-        vec![format!("\x1b[1m{}\x1b[0m", fit(first, columns)), format!("  \x1b[2m{facts}\x1b[0m")]
+        let mut below: Vec<String> = Vec::new();
+        for fact in [place, Some(&self.said), last].into_iter().flatten() {
+            match below.last_mut() {
+                Some(line) if line.width() + 3 + fact.width() <= columns.saturating_sub(2) => {
+                    *line += &format!(" · {fact}");
+                }
+                _ => below.extend(wrap_line(fact, columns.saturating_sub(2), 0)),
+            }
+        }
+        lines.extend(below.iter().map(|line| format!("  \x1b[2m{line}\x1b[0m")));
+        lines
     }
 }
 
@@ -235,12 +248,23 @@ mod tests {
                 }
                 let all = lines.join("\n");
                 assert!(all.contains(place), "{columns}: {all}");
-                let known: &[&str] =
-                    if columns < 80 { &[] } else { &["assistant · 2026-01-30", "cli"] };
+                let known = ["assistant · 2026-01-30", "cli"];
                 assert!(known.iter().all(|part| all.contains(part)), "{columns}: {all}");
-                assert_eq!(lines.len(), if columns < 80 { 2 } else { 1 }, "{columns}: {all}");
+                assert_eq!(lines.len() == 1, columns >= 80, "{columns}: {all}");
+                assert!(lines.len() <= 3, "{columns}: {all}");
                 assert_eq!(all.contains("I am currently"), title.is_some(), "{columns}: {all}");
             }
         }
+        // A name that is longer than the window is broken, and the number after it is seen.
+        let name = "the-name-of-a-session-that-nobody-can-type-without-a-mistake:12345";
+        let heading = Heading {
+            place: name.into(),
+            place_first: true,
+            title: None,
+            said: "user · 3d ago".into(),
+            folder: None,
+        };
+        let all = heading.lines(40).join("\n");
+        assert!(all.contains(":12345") && all.contains("user · 3d ago"), "{all}");
     }
 }

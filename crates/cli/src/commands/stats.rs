@@ -11,7 +11,7 @@ use rethread_core::sessions::Stats;
 use super::{Cli, Done, stats_totals};
 use crate::chat::{lasted, money};
 use crate::hosting::Answering;
-use crate::out::{count, line, one_line, plural};
+use crate::out::{count, one_line, plural, prose};
 
 pub(crate) fn run(cli: &Cli, args: &crate::args::Stats) -> Done {
     let Some(sel) = &args.sel else { return stats_totals::run(cli, args) };
@@ -30,27 +30,27 @@ pub(crate) fn print(cli: &Cli, id: SessionId, shape: (Policy, Model)) -> Done {
     let (stats, profile) = (&report.stats, &report.session.header.profile);
     if let Some(path) = &profile.agent_path {
         let agent = profile.agent.as_deref().unwrap_or("unnamed");
-        line(format_args!("Agent:     {} ({})", one_line(agent), one_line(path)))?;
+        prose(format_args!("Agent:     {} ({})", one_line(agent), one_line(path)))?;
     }
-    line(format_args!(
+    prose(format_args!(
         "Messages:  {} user, {} assistant, {} tool, {} system",
         stats.user, stats.assistant, stats.tool, stats.system
     ))?;
-    line(format_args!("Queries:   {}", count(stats.queries)))?;
-    line(format_args!(
+    prose(format_args!("Queries:   {}", count(stats.queries)))?;
+    prose(format_args!(
         "Tokens:    {} said, about {} in the next context (policy {})",
         count(stats.tokens),
         count(report.tokens),
         report.policy.name
     ))?;
     for text in economy(&report) {
-        line(text)?;
+        prose(text)?;
     }
     for text in tokens_block(stats) {
-        line(text)?;
+        prose(text)?;
     }
     if stats.usage.total() > 0 {
-        line(format_args!(
+        prose(format_args!(
             "Charged:   {} in ({} cached), {} out",
             count(stats.usage.read()),
             count(stats.usage.cache_read),
@@ -58,27 +58,27 @@ pub(crate) fn print(cli: &Cli, id: SessionId, shape: (Policy, Model)) -> Done {
         ))?;
     }
     if !report.took().is_zero() {
-        line(format_args!("Time:      {}", lasted(report.took())))?;
+        prose(format_args!("Time:      {}", lasted(report.took())))?;
     }
     if stats.from_running_totals > 0 {
-        line("Counts:    the source wrote running totals; each turn counts what it added")?;
+        prose("Counts:    the source wrote running totals; each turn counts what it added")?;
     }
     if let Some(cost) = &report.cost {
         let without = match cost.unpriced.is_empty() {
             true => String::new(),
             false => format!(", without {}", one_line(&cost.unpriced.join(", "))),
         };
-        line(format_args!(
+        prose(format_args!(
             "Cost:      about ${:.4} at the prices of {PRICES_AS_OF}{without}",
             cost.dollars
         ))?;
     }
     if !stats.models.is_empty() {
-        line("Models:")?;
+        prose("Models:")?;
         for (model, usage) in &stats.models {
             let price = cli.config.models.price(model);
             let cost = price.map(|price| format!(", {}", money(price.of(usage))));
-            line(format_args!(
+            prose(format_args!(
                 "  {:<24} {} in ({} cached), {} out{}",
                 one_line(model),
                 count(usage.read()),
@@ -89,9 +89,9 @@ pub(crate) fn print(cli: &Cli, id: SessionId, shape: (Policy, Model)) -> Done {
         }
     }
     if !stats.tools.is_empty() {
-        line("Tools:")?;
+        prose("Tools:")?;
         for (name, tool) in &stats.tools {
-            line(format_args!(
+            prose(format_args!(
                 "  {:<24} {}, {}, {}",
                 one_line(name),
                 plural(tool.calls, "call"),

@@ -13,11 +13,14 @@ use rethread_core::usage::UsageByModel;
 use rethread_render::terminal::line_width;
 use serde_json::{Value, json};
 
+use super::session_rows::shown_title;
 use super::{Cli, Done};
 use crate::args::{By, Stats};
 use crate::chat::{cached, folder, lasted, money};
 use crate::errors::Error;
-use crate::out::{clean, columns, fit, fit_end, line, note, one_line, pad, plural, short_count};
+use crate::out::{
+    clean, columns, fit, fit_end, line, note, one_line, pad, plural, prose, short_count,
+};
 
 /// The numbers of a row: their names, their columns, and which of them a narrow window drops first.
 const NUMBERS: [(&str, usize, u8); 6] = [
@@ -33,7 +36,7 @@ const NUMBERS: [(&str, usize, u8); 6] = [
 const TITLE_COLUMNS: usize = 15;
 
 pub(crate) fn run(cli: &Cli, args: &Stats) -> Done {
-    let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
+    let workspace = cli.workspace_filter()?;
     let survey = Survey {
         filter: Filter { workspace, ..Filter::default() },
         since: args.since.as_ref().map(|since| since.time(cli.now)),
@@ -65,12 +68,11 @@ fn as_json(cli: &Cli, sums: &Surveyed, args: &Stats) -> Value {
         }
         sum
     };
-    let groups = sums.groups.iter().rev().map(|(group, totals)| {
+    let groups = rows(cli, sums).into_iter().rev().map(|Row { group, session, totals }| {
         let mut sum = with(totals);
         match group {
             Group::Session(id) => {
                 sum["session"] = json!(id);
-                let session = cli.sessions.get(*id).ok();
                 sum["name"] = json!(session.as_ref().map(Session::shown_name));
                 sum["title"] = json!(session.as_ref().and_then(Session::title));
             }
@@ -91,12 +93,17 @@ fn print(cli: &Cli, sums: &Surveyed, args: &Stats) -> Result<(), Error> {
         note("No messages in these sessions.");
         return Ok(());
     }
-    let mut titles: Vec<(String, &Totals)> =
-        sums.groups.iter().map(|(group, totals)| (title(cli, group), totals)).collect();
+    let mut rows = rows(cli, sums);
     if args.by != By::Folder {
         // The latest first.
-        titles.reverse();
+        rows.reverse();
     }
+    let all = rows.len();
+    if args.by == By::Session {
+        rows.retain(Row::has_usage);
+    }
+    let left_out = (all - rows.len()) as u64;
+    let titles: Vec<(String, &Totals)> = rows.iter().map(|row| (row.title(), row.totals)).collect();
     let table = Table::new(columns(), titles.iter().map(|(title, _)| line_width(title)).max());
     line(table.row(args.by.as_str(), &NUMBERS.map(|(name, ..)| name.to_owned())))?;
     for (title, totals) in &titles {
@@ -119,7 +126,7 @@ fn print(cli: &Cli, sums: &Surveyed, args: &Stats) -> Result<(), Error> {
         let cost = dollars(cli, &one).map(|dollars| format!(", {}", money(dollars)));
         // Other programs do not note how long a reply took.
         let time = (spent.ms > 0).then(|| format!(", {}", lasted(Duration::from_millis(spent.ms))));
-        line(format_args!(
+        prose(format_args!(
             "  {}: {} in ({} % cached), {} out{}{}",
             one_line(model),
             short_count(spent.usage.read()),
@@ -134,8 +141,13 @@ fn print(cli: &Cli, sums: &Surveyed, args: &Stats) -> Result<(), Error> {
         line("Tools:")?;
         for (name, tool) in sums.all.tools.iter().filter(|(_, tool)| called(tool)) {
             let failed = format!("{} failed", crate::out::count(tool.errors));
-            line(format_args!("  {}: {}, {failed}", one_line(name), plural(tool.calls, "call")))?;
+            prose(format_args!("  {}: {}, {failed}", one_line(name), plural(tool.calls, "call")))?;
         }
+    }
+    if left_out > 0 {
+        let (sessions, are) =
+            (plural(left_out, "session"), if left_out == 1 { "is" } else { "are" });
+        note(format_args!("{sessions} without usage {are} not listed."));
     }
     let unpriced = unpriced(cli, &sums.all.models);
     if dollars(cli, &sums.all.models).is_some() {
@@ -204,19 +216,48 @@ fn calls(totals: &Totals) -> String {
     fit(&said, columns().saturating_sub(2))
 }
 
-fn title(cli: &Cli, group: &Group) -> String {
-    let home = std::env::var_os("HOME");
-    let home = home.as_deref().map(Path::new);
-    let title = match group {
-        Group::Session(id) => match cli.sessions.get(*id) {
-            Ok(session) => session.title().unwrap_or_else(|| session.header.name.to_string()),
-            Err(_) => id.to_string(),
-        },
-        Group::Folder(Some(path)) => folder(Path::new(path), home),
-        Group::Folder(None) => "no folder".into(),
-        Group::Day(day) => day.to_string(),
+/// A group, with its session if it is one.
+struct Row<'a> {
+    group: &'a Group,
+    session: Option<Session>,
+    totals: &'a Totals,
+}
+
+/// The groups: sessions least recently active first, folders by path, days in order.
+fn rows<'a>(cli: &Cli, sums: &'a Surveyed) -> Vec<Row<'a>> {
+    let row = |(group, totals): (&'a Group, &'a Totals)| {
+        let session = match group {
+            // A session that was deleted in the meantime still counts.
+            Group::Session(id) => cli.sessions.get(*id).ok(),
+            Group::Folder(_) | Group::Day(_) => None,
+        };
+        Row { group, session, totals }
     };
-    one_line(&title)
+    let mut rows: Vec<Row<'a>> = sums.groups.iter().map(row).collect();
+    // The order of groups that are not sessions stays.
+    rows.sort_by_key(|row| row.session.as_ref().map(|session| session.last_activity_at));
+    rows
+}
+
+impl Row<'_> {
+    fn title(&self) -> String {
+        let home = std::env::var_os("HOME");
+        let home = home.as_deref().map(Path::new);
+        let title = match (self.group, &self.session) {
+            (_, Some(session)) => shown_title(session),
+            (Group::Session(id), None) => id.to_string(),
+            (Group::Folder(Some(path)), _) => folder(Path::new(path), home),
+            (Group::Folder(None), _) => "no folder".into(),
+            (Group::Day(day), _) => day.to_string(),
+        };
+        one_line(&title)
+    }
+
+    /// Whether a model was charged, or took time, or a tool was called.
+    fn has_usage(&self) -> bool {
+        let spent = self.totals.usage();
+        spent.usage.total() > 0 || spent.ms > 0 || self.totals.calls() != (0, 0)
+    }
 }
 
 /// The cost of models, if the price of one of them is known.

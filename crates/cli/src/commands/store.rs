@@ -50,20 +50,61 @@ pub(super) fn open(
     missing: Missing,
 ) -> Result<Arc<dyn Backend>, Error> {
     let url = url(config.text("store"))?;
-    let absent = url.path().filter(|path| !path.exists()).map(|path| path.display().to_string());
-    if let (Some(path), Missing::Leave) = (&absent, missing) {
-        if global.store.is_some() && !global.json {
-            note(format_args!("No store at {}; nothing was created.", clean(path)));
+    let is_named = global.store.is_some();
+    open_or_create(config, url, missing, |what, path| {
+        // A script knows what it does; a person may have mistyped.
+        let heard = is_named || what == Found::Created && std::io::stderr().is_terminal();
+        match what {
+            _ if global.json || !heard => {}
+            Found::Missing => note_missing(path),
+            Found::Created => note(format_args!("Sessions are kept in {path} from now on.")),
         }
-        return Ok(Arc::new(MemoryStore::new(Arc::new(System))));
-    }
-    let store = open_url(config, url)?;
-    // A script knows what it does; a person may have mistyped.
-    let heard = global.store.is_some() || std::io::stderr().is_terminal();
-    if let Some(path) = absent.filter(|_| heard && !global.json) {
-        note(format_args!("Sessions are kept in {} from now on.", clean(&path)));
+    })
+}
+
+/// The store that sessions are copied to. Its path was typed, so what happens to it is reported.
+pub(super) fn open_copy(
+    global: &Global,
+    config: &Config,
+    url: StoreUrl,
+    missing: Missing,
+) -> Result<Arc<dyn Backend>, Error> {
+    open_or_create(config, url, missing, |what, path| match what {
+        _ if global.json => {}
+        Found::Missing => note_missing(path),
+        Found::Created => note(format_args!("Created the store {path}.")),
+    })
+}
+
+/// What happened to a store that did not exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// An empty store in memory is used instead.
+    Missing,
+    Created,
+}
+
+/// The store at a URL; reports what happened if it does not exist, with its path.
+fn open_or_create(
+    config: &Config,
+    url: StoreUrl,
+    missing: Missing,
+    report: impl FnOnce(Found, &str),
+) -> Result<Arc<dyn Backend>, Error> {
+    let absent = url.path().filter(|path| !path.exists());
+    let absent = absent.map(|path| clean(&path.display().to_string()));
+    let (store, found): (Arc<dyn Backend>, _) = match (&absent, missing) {
+        (Some(_), Missing::Leave) => (Arc::new(MemoryStore::new(Arc::new(System))), Found::Missing),
+        _ => (open_url(config, url)?, Found::Created),
+    };
+    if let Some(path) = absent {
+        report(found, &path);
     }
     Ok(store)
+}
+
+fn note_missing(path: &str) {
+    note(format_args!("No store at {path}; nothing was created."));
 }
 
 /// Moves a database that cannot be opened aside, if the sessions can be rebuilt without it.

@@ -15,7 +15,7 @@ use super::session_rows::Rows;
 use super::{Cli, Done};
 use crate::args::{Delete, Several, Trash};
 use crate::errors::Error;
-use crate::out::{columns, confirmed, line, note, plural, someone_is_there};
+use crate::out::{clean, columns, confirmed, line, note, plural, someone_is_there};
 
 pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
     if args.now {
@@ -135,7 +135,7 @@ fn is_exact(sel: &str, session: &Session) -> bool {
         || session.readable_id.as_ref().is_some_and(|id| id.to_lowercase() == sel)
 }
 
-fn in_trash(cli: &Cli, id: SessionId) -> Result<Session, Error> {
+pub(super) fn in_trash(cli: &Cli, id: SessionId) -> Result<Session, Error> {
     let found = cli.sessions.trashed()?.into_iter().find(|session| session.id() == id);
     Ok(found.ok_or(sessions::Error::Store(rethread_core::StoreError::NotFound { id }))?)
 }
@@ -178,13 +178,35 @@ fn restore(cli: &Cli, args: &Several) -> Done {
         }
     }
     for id in found {
+        let before = in_trash(cli, id)?;
         let session = cli.handle.call(|sessions| sessions.restore_from_trash(id))?;
         match cli.global.json {
             true => crate::out::json(&receipt(&session))?,
-            false => line(format_args!("Restored {}.", shown(&session)))?,
+            false => {
+                line(format_args!("Restored {}.", shown(&session)))?;
+                note_taken(&before, &session);
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what a restored session did not get back.
+pub(super) fn note_taken(before: &Session, after: &Session) {
+    if let Some(taken) = taken(before, after) {
+        note(taken);
+    }
+}
+
+/// What a restored session did not get back, because another one has it by now.
+pub(crate) fn taken(before: &Session, after: &Session) -> Option<String> {
+    let name = Some(&before.header.name).filter(|name| **name != after.header.name);
+    let keys = before.keys.iter().filter(|key| !after.keys.contains(key));
+    let id = before.readable_id.as_ref().filter(|_| after.readable_id.is_none());
+    let mut taken: Vec<String> = name.iter().map(|name| format!("name `{name}`")).collect();
+    taken.extend(keys.map(|key| format!("key `{}`", clean(key.as_str()))));
+    taken.extend(id.map(|id| format!("id `{}`", clean(id))));
+    (!taken.is_empty()).then(|| format!("Other sessions have these now: {}.", taken.join(", ")))
 }
 
 fn empty(cli: &Cli, yes: bool) -> Done {

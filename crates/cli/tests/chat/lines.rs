@@ -520,7 +520,7 @@ fn new_is_undone_before_and_after_something_was_said() {
     let home = Home::new();
     let said =
         chat(&home, &["--name", "one"], &["hello", "/new", "/undo", "/rename first", "exit"]);
-    assert!(said.err.contains("Undid /new: back in one."), "{said:?}");
+    assert!(said.err.contains("Undid `new`: back in one."), "{said:?}");
     assert_eq!(newest(&home)["name"], "first");
 }
 

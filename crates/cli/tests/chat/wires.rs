@@ -389,6 +389,7 @@ fn control_c_while_leaving_does_not_wait_for_the_model() {
     terminal.expect("Generating session summary...");
     server.wait_for_requests(2);
     terminal.press("\x03");
+    terminal.expect("skipped; saved with an extract instead");
     terminal.expect("✓ Conversation saved successfully!");
     assert_eq!(terminal.end().1, 0);
     server.release();

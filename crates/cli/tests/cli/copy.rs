@@ -173,3 +173,24 @@ fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("these fields could not be preserved: metadata.id"), "{said:?}");
 }
+
+#[test]
+fn copying_says_that_it_creates_a_store_and_creates_none_for_nothing() {
+    let home = Home::new();
+    let there = home.path().join("no2");
+    home.session("plan", &WITH_TOOL);
+    assert_eq!(home.run(&["delete", "plan"]).code, 0);
+    let said = home.run(&["copy", "--to", "no2/y.db"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.err.starts_with("No store at ") && said.err.contains("nothing was created"));
+    assert!(!there.exists(), "{said:?}");
+    assert_eq!(home.run(&["undo"]).code, 0);
+    assert_eq!(home.run(&["copy", "nobody", "--to", "no2/y.db"]).code, 1);
+    assert!(!there.exists(), "a mistyped session creates nothing");
+    let said = home.run(&["copy", "--to", "no2/y.db"]);
+    assert!(
+        said.err.starts_with("Created the store ") && said.err.contains("no2/y.db"),
+        "{said:?}"
+    );
+    assert_eq!(home.run(&["copy", "--to", "no2/y.db"]).err, "", "only the first time");
+}

@@ -159,3 +159,49 @@ fn stats_add_up_tokens_time_models_and_money() {
     }
     assert!(table.err.contains("without some/model"), "{table:?}");
 }
+
+#[test]
+fn stats_by_session_are_ordered_by_activity_and_have_the_titles_of_the_list() {
+    let home = Home::new();
+    with_costs(&home, "early", "first");
+    with_costs(&home, "late", "second");
+    home.session("free", &[&user("nobody was charged")]);
+    let line =
+        json!({"role": "assistant", "model": "some/model", "usage": {"output": 9}, "content": "x"});
+    home.feed(&["append", "--new"], format!("{}\n{line}", user("How long is a parcel?")));
+    // Whoever was used last comes first, whichever began first.
+    assert_eq!(home.feed(&["append", "early"], user("and then?")).code, 0);
+    let said = home.run(&["stats", "--by", "session"]);
+    let rows: Vec<&str> =
+        said.out.lines().skip(1).take_while(|row| !row.starts_with("all ")).collect();
+    let titles: Vec<&str> =
+        rows.iter().map(|row| row.split("  ").next().expect("a title").trim()).collect();
+    assert_eq!(titles, ["early", "How long is a parcel?", "late"], "{said:?}");
+    assert!(said.err.contains("1 session without usage is not listed."), "{said:?}");
+    let sums = home.json(&["stats", "--by", "session"]);
+    let names = sums["groups"].as_array().expect("groups").iter().map(|group| &group["title"]);
+    let names: Vec<&Value> = names.collect();
+    assert_eq!(names[..2], [&json!("early"), &json!("How long is a parcel?")], "{sums}");
+    assert_eq!(names.len(), 4, "programs get all of them: {sums}");
+}
+
+#[test]
+fn sessions_are_found_by_a_folder_that_is_gone() {
+    let home = Home::new();
+    let folder = home.path().join("gone");
+    std::fs::create_dir(&folder).expect("a folder");
+    let args = ["append", "--new", "--name", "plan", "--workspace", "gone"];
+    assert_eq!(home.feed(&args, user("hello zebra")).code, 0);
+    std::fs::remove_dir(&folder).expect("removed");
+    for path in ["gone", "./gone/", "gone/../gone", folder.to_str().expect("text")] {
+        let listed = home.json(&["list", "--workspace", path]);
+        assert_eq!(listed["sessions"][0]["name"], "plan", "{path}: {listed}");
+        let found = home.json(&["search", "zebra", "--workspace", path]);
+        assert_eq!(found["hits"][0]["name"], "plan", "{path}: {found}");
+        let sums = home.json(&["stats", "--workspace", path]);
+        assert_eq!(sums["total"]["sessions"], 1, "{path}: {sums}");
+    }
+    assert_eq!(home.json(&["list", "--workspace", "elsewhere"])["sessions"], json!([]));
+    // A chat or an append works in a folder, so it has to be there.
+    assert_eq!(home.feed(&args, user("hello")).code, 2);
+}

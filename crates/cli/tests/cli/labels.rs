@@ -20,7 +20,7 @@ fn a_session_nobody_named_is_called_by_its_title_everywhere() {
         (&["list"][..], title),
         (&["search", "glob"], title),
         (&["open", "1"], "Continuing Find all .el files · 1 turn"),
-        (&["stats", "--by", "session"], title),
+        (&["stats", "--by", "session", "--tools"], title),
         (&["archive", "1"], "Archived “Find all .el files”."),
     ] {
         let out = home.run(args).out;

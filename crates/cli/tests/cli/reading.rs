@@ -7,6 +7,9 @@ use serde_json::json;
 use crate::home::{Home, WITH_TOOL};
 use crate::terminal::Terminal;
 
+/// What the pager adds to each line.
+const PAGED: &str = "\x1b[m";
+
 /// What a command shows in a window of this many columns.
 fn in_window(home: &Home, columns: usize, args: &str) -> String {
     let rethread = env!("CARGO_BIN_EXE_rethread");
@@ -90,7 +93,62 @@ fn show_folds_long_results_and_full_does_not() {
     assert!(folded.contains("    line 5\n    … 35 more lines\n"), "{folded}");
     assert!(!folded.contains("line 6") && !folded.contains("to see"), "{folded}");
     let full = home.run(&["show", "plan", "--full"]).out;
-    assert!(full.contains("    line 40\n") && full.contains(r#""why":"to see""#), "{full}");
+    assert!(full.contains("    line 40\n"), "{full}");
+    assert!(full.contains("  → run\n    command: seq 40\n    why: to see\n"), "{full}");
+}
+
+#[test]
+fn folded_results_keep_their_columns() {
+    let home = Home::new();
+    let rows = "NAME      AGE   SIZE\nbackup    3d    12M\nx\t1\nlonger\t2\n\tend";
+    let lines = [
+        json!({"role": "user", "content": "list them"}),
+        json!({"role": "assistant", "content": [
+            {"type": "tool_use", "id": "1", "name": "run", "input": {"command": "ls"}},
+        ]}),
+        json!({"role": "tool", "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": rows},
+        ]}),
+    ];
+    let lines = lines.map(|line| line.to_string());
+    home.session("plan", &lines.each_ref().map(String::as_str));
+    let rows = ["NAME      AGE   SIZE", "backup    3d    12M", "x       1", "longer  2", "    end"];
+    let paged = in_window(&home, 80, "show plan").replace(PAGED, "");
+    for shown in [home.run(&["show", "plan"]).out, paged] {
+        let shown: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        for row in rows {
+            assert!(shown.contains(&format!("    {row}").as_str()), "{row:?}: {shown:#?}");
+        }
+    }
+}
+
+#[test]
+fn the_line_of_a_call_is_as_long_as_the_window_and_whole_in_a_pipe() {
+    let home = Home::new();
+    let words: Vec<String> = (1..=60).map(|n| format!("word-{n}")).collect();
+    let command = words.join(" ");
+    let call = |name: &str, input: serde_json::Value| {
+        let call = json!({"type": "tool_use", "id": "1", "name": name, "input": input});
+        json!({"role": "assistant", "content": [call]}).to_string()
+    };
+    let asked = json!({"role": "user", "content": "do it"}).to_string();
+    home.session("plan", &[&asked, &call("run", json!({"command": command}))]);
+    let piped = home.run(&["show", "plan"]).out;
+    assert!(piped.contains(&format!("  → run {command}\n")), "{piped}");
+    for columns in [60, 120] {
+        let shown = in_window(&home, columns, "show plan").replace(PAGED, "");
+        let line = shown.lines().find(|line| line.contains('→')).expect("a call").trim_end();
+        assert!(line.ends_with('…'), "{line}");
+        assert_eq!(rethread_render::terminal::line_width(line), columns, "{line}");
+    }
+    let full = in_window(&home, 60, "show plan --full");
+    assert!(words.iter().all(|word| full.contains(word.as_str())), "{full}");
+    assert!(!full.contains('{') && !full.contains('…'), "{full}");
+    // Of an edit, the text that it removes and inserts.
+    let edit = call("edit_file", json!({"path": "a.rs", "edits": [{"old": "a\nb", "new": "c"}]}));
+    home.session("edit", &[&asked, &edit]);
+    let full = home.run(&["show", "edit", "--full"]).out;
+    assert!(full.ends_with("  → edit a.rs\n    - a\n    - b\n    + c\n"), "{full}");
 }
 
 #[test]
@@ -287,4 +345,24 @@ fn another_programs_session_is_shown_with_its_name_and_its_id() {
     let heading: Vec<&str> = shown.lines().take(2).collect();
     assert_eq!(heading[0], "Fix: Auth / JWT");
     assert!(heading[1].ends_with(id), "{shown}");
+}
+
+#[test]
+fn no_note_splits_a_word_in_a_narrow_window() {
+    let home = Home::new();
+    let usage = json!({"input": 1_000, "output": 500, "cache_read": 3_000});
+    let lines = [
+        json!({"role": "user", "content": "hello"}),
+        json!({"role": "assistant", "model": "anthropic/claude-sonnet-4-5", "usage": usage, "content": "hi"}),
+    ];
+    let lines = lines.map(|line| line.to_string());
+    home.session("plan", &lines.each_ref().map(String::as_str));
+    assert_eq!(home.run(&["clear", "plan"]).code, 0);
+    for args in ["show plan", "stats plan", "stats", "search nothing-of-this", "delete plan"] {
+        let shown = in_window(&home, 40, args);
+        for line in shown.lines() {
+            let width = rethread_render::terminal::line_width(line.trim_end());
+            assert!(width <= 40, "{args}: {width} columns in {line:?}");
+        }
+    }
 }

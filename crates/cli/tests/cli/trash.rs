@@ -42,7 +42,10 @@ fn a_restored_session_has_the_keys_that_are_still_free() {
     assert_eq!(home.run(&["delete", "plan"]).code, 0);
     // The name and the key are reused in the meantime.
     assert_eq!(home.feed(&["append", "--key", "file:a", "--name", "plan"], HELLO).code, 0);
-    assert_eq!(home.run(&["trash", "restore", "1"]).out, "Restored plan-3.\n");
+    let said = home.run(&["trash", "restore", "1"]);
+    assert_eq!(said.out, "Restored plan-3.\n");
+    let taken = "Other sessions have these now: name `plan`, key `file:a`";
+    assert!(said.err.starts_with(taken), "{said:?}");
     let restored = home.json(&["show", "plan-3"]);
     assert_eq!(restored["session"]["id"], first);
     assert_eq!(restored["session"]["keys"], json!([]));
@@ -98,6 +101,38 @@ fn a_question_is_asked_before_erasing_at_a_terminal() {
     let (yes, code) = answer("y");
     assert!(yes.contains("Erased plan.") && code == 0, "{code}: {yes}");
     assert_eq!(home.run(&["show", "plan"]).code, 1);
+}
+
+#[test]
+fn a_restored_session_says_that_its_id_is_taken() {
+    let home = Home::new();
+    home.session("plan", &[HELLO]);
+    home.session("rival", &[HELLO]);
+    let id = home.json(&["show", "plan"])["session"]["readable_id"].clone();
+    let id = id.as_str().expect("a readable id");
+    assert_eq!(home.run(&["delete", "plan"]).code, 0);
+    // As if a session with this id had been imported from another program meanwhile.
+    let connection = rusqlite::Connection::open(home.store()).expect("a store");
+    let sql = "UPDATE keys SET key = ?1 WHERE key LIKE 'readable-id:%'";
+    assert_eq!(connection.execute(sql, [format!("readable-id:{id}")]).expect("changed"), 1);
+    let said = home.run(&["undo"]);
+    assert_eq!(said.err, format!("Other sessions have these now: id `{id}`.\n"), "{said:?}");
+    assert_eq!(home.json(&["show", "plan"])["session"]["readable_id"], json!(null));
+}
+
+#[test]
+fn a_question_breaks_between_words() {
+    let home = Home::new();
+    let name = "a-name-that-is-long-enough-for-it";
+    home.session(name, &[HELLO]);
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let line = format!("stty cols 80 rows 20; exec {rethread} delete --now {name}");
+    let mut terminal = Terminal::run(&home, &line, &[]);
+    let shown = terminal.expect("undone. (y/n) ");
+    terminal.say("n");
+    terminal.end();
+    let question = shown.lines().find(|line| line.contains("Erase ")).expect("a question");
+    assert!(question.trim_end().len() <= 80, "{question:?}");
 }
 
 /// Backdates the deletion of a session.

@@ -200,9 +200,9 @@ pub(super) fn introduction(passages: &[Passage], files: Option<&Answer<'_>>) -> 
     }
 }
 
-/// What people do in a project with this manifest.
-pub(super) fn custom((manifest, command): (&str, &str)) -> String {
-    format!("There is a `{manifest}`, so `{command}` should do it.")
+/// What people do in a project with this file.
+pub(super) fn custom(file: &str, command: &str) -> String {
+    format!("There is a `{file}`, so `{command}` should do it.")
 }
 
 /// Quotes the best passages, after the customary command, if one is known; `more` of them, if some

@@ -78,7 +78,8 @@ impl Evidence {
         turn.of("grep").for_each(|answer| evidence.matches(answer));
         turn.of("search_sessions").for_each(|answer| evidence.hits(answer));
         evidence.weigh(keywords);
-        for path in turn.of("glob").flat_map(Answer::paths) {
+        let named = turn.of("glob").filter(|answer| !newcomer::is_about_tools(answer));
+        for path in named.flat_map(Answer::paths) {
             // A file with this name is worth reading from its beginning.
             evidence.files.entry(path).or_default().entry(1).or_default();
         }

@@ -10,6 +10,7 @@ mod evidence;
 mod intent;
 mod newcomer;
 mod rank;
+mod readme;
 mod view;
 mod words;
 
@@ -205,7 +206,11 @@ fn look_up(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
         return Step::Say(answer::NO_WORDS.into());
     }
     let more = !question.shown.is_empty();
-    let customary = || newcomer::custom(turn).filter(|_| !more).map(answer::custom);
+    let customary = || {
+        newcomer::custom(turn)
+            .filter(|_| !more)
+            .map(|(file, command)| answer::custom(&file, command))
+    };
     let answered = question.is_newcomers && (turn.rounds == 0 || newcomer::is_answered(turn));
     let searched_before = usize::from(question.is_newcomers && !answered);
     let rounds = turn.rounds - searched_before;
@@ -221,7 +226,10 @@ fn look_up(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
         let mut calls = searches(&keywords, if answered { newcomer::FILES } else { NOT_THESE });
         if answered {
             calls.retain(|(tool, _)| *tool == "grep");
-            calls.push(("glob", json!({"pattern": newcomer::FILES})));
+            calls.extend([
+                ("glob", json!({"pattern": newcomer::FILES})),
+                ("glob", json!({"pattern": newcomer::SIGNS})),
+            ]);
         }
         return tools.first(calls);
     }
@@ -234,7 +242,7 @@ fn look_up(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     // A manifest names its tasks, and not the command that does them.
     let is_manifest = |best: &Passage| {
         let manifest = newcomer::custom(turn).map(|(manifest, _)| manifest);
-        matches!(&best.source, Source::File { path, .. } if Some(path.as_str()) == manifest)
+        matches!(&best.source, Source::File { path, .. } if Some(path) == manifest.as_ref())
     };
     let all_told = passages
         .first()

@@ -3,9 +3,12 @@
 //! A project answers them in its README, its notes for contributors and its manifest, so only those
 //! are searched. Elsewhere the same words mean something else.
 
+use std::collections::BTreeMap;
+
 use super::answer::Source;
 use super::evidence::Evidence;
 use super::rank::Passage;
+use super::readme::{self, is_ornament};
 use super::view::{Answer, Turn};
 use super::words::{Keywords, Word, among};
 
@@ -14,8 +17,13 @@ pub(super) const FILES: &str = "./{README*,Readme*,readme*,CONTRIBUTING*,Contrib
     HACKING*,DEVELOPMENT*,Cargo.toml,package.json,pyproject.toml,setup.cfg,setup.py,go.mod,Makefile,makefile,\
     justfile,Justfile,CMakeLists.txt,composer.json,Gemfile,pom.xml,build.gradle*,mix.exs}";
 
+/// Files at the top of a project that say which tools it uses, and nothing about the project.
+pub(super) const SIGNS: &str =
+    "./{pytest.ini,tox.ini,conftest.py,test_*.py,tests/test_*.py,manage.py,requirements.txt}";
+
 /// Matches the description in a manifest.
-pub(super) const DESCRIPTION: &str = r#"^\s*(description\s*=|"description"\s*:)"#;
+pub(super) const DESCRIPTION: &str =
+    r#"^\s*description\s*[=:]|\bdescription["']?\s*[:=]\s*["']|<description>"#;
 
 /// Lines of a README that are looked at, and those of them that are quoted.
 pub(super) const README_LINES: u64 = 40;
@@ -29,15 +37,24 @@ const PROJECT: &str = "project repo repository code codebase program tool app ap
 const TASKS: &str = "run test tests build compile install start launch set setup develop \
     contribute deploy execute suite unit integration server dev locally command commands dependencies";
 
-/// The customary commands for each kind of manifest: to test, run, build and install.
-const CUSTOMS: [(&str, [&str; 4]); 8] = [
+/// The customary commands for each kind of file: to test, run, build and install. A `*` in a name
+/// stands for anything.
+const CUSTOMS: [(&str, [&str; 4]); 16] = [
     ("Cargo.toml", ["cargo test", "cargo run", "cargo build", "cargo install --path ."]),
     ("go.mod", ["go test ./...", "go run .", "go build ./...", "go install ./..."]),
     ("package.json", ["npm test", "npm start", "npm run build", "npm install"]),
     ("pyproject.toml", ["pytest", "", "pip install .", "pip install ."]),
     ("setup.py", ["pytest", "", "pip install .", "pip install ."]),
+    ("setup.cfg", ["pytest", "", "pip install .", "pip install ."]),
+    ("manage.py", ["python manage.py test", "python manage.py runserver", "", ""]),
+    ("pytest.ini", ["pytest", "", "", ""]),
+    ("tox.ini", ["tox", "", "", ""]),
+    ("conftest.py", ["pytest", "", "", ""]),
+    ("test_*.py", ["pytest", "", "", ""]),
+    ("tests/test_*.py", ["pytest", "", "", ""]),
+    ("requirements.txt", ["", "", "", "pip install -r requirements.txt"]),
     ("pom.xml", ["mvn test", "", "mvn package", "mvn install"]),
-    ("build.gradle", ["gradle test", "gradle run", "gradle build", ""]),
+    ("build.gradle*", ["gradle test", "gradle run", "gradle build", ""]),
     ("mix.exs", ["mix test", "mix run", "mix compile", "mix deps.get"]),
 ];
 
@@ -72,16 +89,17 @@ pub(super) fn introduction(evidence: &Evidence) -> Vec<Passage> {
     let mut passages = Vec::new();
     for (path, lines) in &evidence.files {
         let is_readme = path.to_lowercase().starts_with("readme");
-        let mut quoted: Vec<(u64, &String)> = lines
-            .iter()
-            .map(|(number, line)| (*number, line))
-            .filter(|(_, line)| !is_readme || !is_ornament(line))
-            .skip_while(|(_, line)| line.trim().is_empty())
-            .collect();
-        quoted.truncate(if is_readme { first_part(&quoted) } else { 1 });
+        let quoted = match is_readme {
+            true => beginning(path, lines),
+            false => lines
+                .iter()
+                .find_map(|(at, line)| Some((*at, description(line)?)))
+                .into_iter()
+                .collect(),
+        };
         let Some((first, _)) = quoted.first() else { continue };
-        let lines = quoted.iter().map(|(_, line)| (*line).clone()).collect();
         let source = Source::File { path: path.clone(), line: *first };
+        let lines = quoted.into_iter().map(|(_, line)| line).collect();
         let score = if is_readme { 2.0 } else { 1.0 };
         passages.push(Passage { source, lines, score, words: 0 });
     }
@@ -89,9 +107,42 @@ pub(super) fn introduction(evidence: &Evidence) -> Vec<Passage> {
     passages
 }
 
+/// The description in a line of a manifest. If the whole manifest is on one line, only that part.
+fn description(line: &str) -> Option<String> {
+    let found = regex::Regex::new(DESCRIPTION).ok()?.find(line)?;
+    let before = line[..found.start()].trim_end_matches(['"', '\'']);
+    if before.trim().is_empty() {
+        return Some(line.trim_end().to_owned());
+    }
+    let (part, value) = (&line[before.len()..], &line[found.end()..]);
+    let end = match found.as_str().chars().last()? {
+        '>' => value.find('<'),
+        quote => {
+            let mut escaped = false;
+            let end = value.find(|c: char| {
+                let is_end = c == quote && !escaped;
+                escaped = c == '\\' && !escaped;
+                is_end
+            });
+            end.map(|end| end + 1)
+        }
+    };
+    let end = end.map_or(part.len(), |end| part.len() - value.len() + end);
+    Some(part[..end].to_owned())
+}
+
+/// The first part of a README.
+fn beginning(path: &str, lines: &BTreeMap<u64, String>) -> Vec<(u64, String)> {
+    let mut lines = readme::plain(path, lines);
+    let blank = lines.iter().take_while(|(_, line)| line.trim().is_empty()).count();
+    lines.drain(..blank);
+    lines.truncate(first_part(&lines));
+    lines
+}
+
 /// How many lines belong to the first part of a README: its title and the text before the next
 /// heading, up to the end of a paragraph.
-fn first_part(lines: &[(u64, &String)]) -> usize {
+fn first_part(lines: &[(u64, String)]) -> usize {
     let is_heading = |line: &str| line.starts_with('#');
     let is_blank = |line: &str| line.trim().is_empty();
     let text = lines.iter().position(|(_, line)| !is_blank(line) && !is_heading(line));
@@ -102,12 +153,6 @@ fn first_part(lines: &[(u64, &String)]) -> usize {
     let ends = |at: &usize| lines.get(*at).is_none_or(|(_, line)| is_blank(line) || is_next(line));
     let end = (text + 1..=most).rev().find(ends).unwrap_or(most);
     lines[..end].iter().rposition(|(_, line)| !is_blank(line)).map_or(0, |last| last + 1)
-}
-
-/// Whether a line has no text: badges, pictures, comments, HTML.
-fn is_ornament(line: &str) -> bool {
-    let line = line.trim_start();
-    ["[![", "![", "<", "---", "==="].iter().any(|begin| line.starts_with(begin))
 }
 
 /// The README among the files that were found: the one with the shortest name.
@@ -122,8 +167,8 @@ pub(super) fn is_answered(turn: &Turn<'_>) -> bool {
     there.into_iter().any(|answer| !answer.found().is_empty())
 }
 
-/// The customary command in a project of this kind: the manifest and the command.
-pub(super) fn custom(turn: &Turn<'_>) -> Option<(&'static str, &'static str)> {
+/// The customary command in a project of this kind: the file that says so, and the command.
+pub(super) fn custom(turn: &Turn<'_>) -> Option<(String, &'static str)> {
     let files: Vec<String> = files(turn).collect();
     let asked = turn.question.to_lowercase();
     let task = match asked {
@@ -132,15 +177,25 @@ pub(super) fn custom(turn: &Turn<'_>) -> Option<(&'static str, &'static str)> {
         asked if ["install", "set up", "dependencies"].iter().any(|word| asked.contains(word)) => 3,
         _ => 2,
     };
-    let is_there = |name: &str| files.iter().any(|file| file.starts_with(name));
-    let there = CUSTOMS.iter().filter(|(name, _)| is_there(name));
-    there.map(|(name, commands)| (*name, commands[task])).find(|(_, command)| !command.is_empty())
+    let known = CUSTOMS.iter().map(|(name, commands)| (*name, commands[task]));
+    known.filter(|(_, command)| !command.is_empty()).find_map(|(name, command)| {
+        let file = files.iter().find(|file| is_named(file, name))?;
+        Some((file.clone(), command))
+    })
+}
+
+/// Whether a path is this name, in which a `*` stands for anything.
+fn is_named(path: &str, name: &str) -> bool {
+    match name.split_once('*') {
+        Some((begins, ends)) => path.starts_with(begins) && path.ends_with(ends),
+        None => path == name,
+    }
 }
 
 /// How much more a line is worth to someone who asks how something is done: it shows a command, it
 /// names the task itself, or it is in the README. A badge is worth nothing.
 pub(super) fn worth(path: &str, line: &str, keywords: &Keywords) -> f64 {
-    if is_ornament(line) {
+    if is_ornament(line) || line.trim_start().starts_with('<') {
         return 0.0;
     }
     let is_runner = |text: &str| {
@@ -158,6 +213,11 @@ pub(super) fn worth(path: &str, line: &str, keywords: &Keywords) -> f64 {
         .filter(|(applies, _)| *applies)
         .map(|(_, worth)| worth)
         .product()
+}
+
+/// Whether a list of files was asked for only to see which tools a project uses.
+pub(super) fn is_about_tools(answer: &Answer<'_>) -> bool {
+    answer.asked("pattern") == SIGNS
 }
 
 fn files(turn: &Turn<'_>) -> impl Iterator<Item = String> {

@@ -15,15 +15,19 @@ use rethread_core::sessions::LOST;
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session, SessionId, SessionKind};
 use rethread_render::Document;
 use rethread_render::terminal::{self, Style, line_width, wrap_line};
+use serde_json::{Map, Value};
 
-use crate::chat::tool_line;
-use crate::out::{clean, columns, count, fit, one_line, plural};
+use crate::chat::{arguments, edits, tool_line};
+use crate::out::{clean, columns, count, cut, fit, one_line, plural};
 
 /// Lines of a tool's result that are shown.
 const RESULT_LINES: usize = 5;
 
 /// Lines of a summary that are shown.
 const SUMMARY_LINES: usize = 3;
+
+/// Columns between the positions of tabs, as in terminals.
+const TAB_COLUMNS: usize = 8;
 
 /// Columns of a line if there is no terminal.
 const COLUMNS: usize = 200;
@@ -100,7 +104,8 @@ impl<'a> Conversation<'a> {
             }
             None => {}
         }
-        format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), self.listed(&facts))
+        let title = self.in_window(&clean(&title));
+        format!("\x1b[1m{title}\x1b[0m\n\x1b[2m{}\x1b[0m\n", self.listed(&facts))
     }
 
     /// Facts one after the other, in as many lines as they need.
@@ -130,7 +135,8 @@ impl<'a> Conversation<'a> {
         self.summary_of = Some(program);
         let come = if messages == 1 { "message comes" } else { "messages come" };
         let messages = count(messages);
-        format!("\n\x1b[2m({messages} {come} before this summary: `{all}` shows them)\x1b[0m\n")
+        let note = format!("({messages} {come} before this summary: `{all}` shows them)");
+        format!("\n\x1b[2m{}\x1b[0m\n", self.in_window(&note))
     }
 
     /// The lines of an entry; none if there is nothing to read.
@@ -290,13 +296,23 @@ impl<'a> Conversation<'a> {
         }
         self.speaker = Some(speaker.to_owned());
         let colour = if speaker == "You" { "\x1b[1;32m" } else { "\x1b[1;36m" };
-        format!("\n{colour}{speaker}\x1b[0m \x1b[2m· {}\x1b[0m\n", self.date(at))
+        let said = format!("{colour}{speaker}\x1b[0m \x1b[2m· {}\x1b[0m", self.date(at));
+        format!("\n{}\n", self.in_window(&said))
     }
 
     /// An entry that is not a message.
     fn aside(&mut self, entry: &Entry, what: &str) -> String {
         self.speaker = None;
-        format!("\n\x1b[2m({what} · {})\x1b[0m\n", self.date(entry.at))
+        let aside = format!("({what} · {})", self.date(entry.at));
+        format!("\n\x1b[2m{}\x1b[0m\n", self.in_window(&aside))
+    }
+
+    /// A line at the margin; at a terminal without splitting words.
+    fn in_window(&self, line: &str) -> String {
+        match self.style {
+            Some(_) => wrap_line(line, self.width(), 0).join("\n"),
+            None => line.to_owned(),
+        }
     }
 
     fn date(&self, at: Timestamp) -> String {
@@ -315,10 +331,25 @@ impl<'a> Conversation<'a> {
     }
 
     fn call(&self, call: &Call) -> String {
-        let what = fit(&tool_line::what(call), self.width().saturating_sub(4));
+        let what = tool_line::what_within(call, usize::MAX);
+        let is_terminal = self.style.is_some();
+        let width = self.width().saturating_sub(4);
+        if self.detail == Detail::Folded {
+            let what = if is_terminal { cut(&what, width) } else { what };
+            return format!("  \x1b[36m→\x1b[0m {what}\n");
+        }
+        let edits = edits(call);
+        let (what, below) = if !edits.is_empty() {
+            (what, edits)
+        } else if says_all(&what, call) {
+            (what, Vec::new())
+        } else {
+            (one_line(&call.name), arguments(call))
+        };
+        let what = if is_terminal { wrap_line(&what, width, 0).join("\n    ") } else { what };
         let mut lines = format!("  \x1b[36m→\x1b[0m {what}\n");
-        if self.detail == Detail::Full {
-            lines += &self.folded(call.input.get(), 4, usize::MAX);
+        if !below.is_empty() {
+            lines += &self.folded(&below.join("\n"), 4, usize::MAX);
         }
         lines
     }
@@ -394,10 +425,32 @@ pub(super) fn compacted_by(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// A line cut to a width, its indentation kept.
+/// Whether the line of a call has all of its input: there is one argument at most, and it is short.
+fn says_all(what: &str, call: &Call) -> bool {
+    let Ok(input) = serde_json::from_str::<Map<String, Value>>(call.input.get()) else {
+        return false;
+    };
+    input.len() <= 1
+        && input.values().all(|value| match value {
+            Value::String(text) => what.contains(text.as_str()),
+            other => what.contains(&other.to_string()),
+        })
+}
+
+/// A line cut to a width, its columns kept. Tabs become spaces, fewer of them at its beginning.
 fn fit_spaced(line: &str, columns: usize) -> String {
     let text = line.trim_start();
     let spaces = line[..line.len() - text.len()].replace('\t', "    ");
     let kept = spaces.len().min(columns / 2);
-    format!("{}{}", &spaces[..kept], fit(text, columns - kept)).trim_end().to_owned()
+    let mut spaced = String::new();
+    for part in text.split_inclusive('\t') {
+        match part.strip_suffix('\t') {
+            Some(cell) => {
+                spaced += cell;
+                spaced += &" ".repeat(TAB_COLUMNS - line_width(&spaced) % TAB_COLUMNS);
+            }
+            None => spaced += part,
+        }
+    }
+    format!("{}{}", &spaces[..kept], cut(spaced.trim_end(), columns - kept)).trim_end().to_owned()
 }

@@ -593,6 +593,11 @@ fn damage_anywhere_in_one_session_leaves_the_others_reachable() {
     ] {
         let home = Home::new();
         home.session("good", &[HELLO]);
+        // One bit of a text, after which it is not UTF-8.
+        "UPDATE sessions SET header = CAST(x'fb' AS TEXT) || substr(header, 2) WHERE name = 'bad'",
+        "UPDATE sessions SET first_message = CAST(x'e8' AS TEXT) || 'ello' WHERE name = 'bad'",
+        "UPDATE sessions SET owner = CAST(x'ec' AS TEXT) || 'ocal' WHERE name = 'bad'",
+        "UPDATE entries SET id = CAST(x'fb' AS TEXT) WHERE session = 2 AND seq = 1",
         home.session("bad", &WITH_TOOL);
         damage(&home, sql);
         for args in [&["list"][..], &["search", "hello"], &["show", "good"], &["context", "good"]] {

@@ -65,7 +65,10 @@ impl<'a> Html<'a> {
     }
 
     fn message(&mut self, at: Timestamp, message: &Message) -> io::Result<()> {
-        if message.results().next().is_none() {
+        // Some programs store parallel calls as one message each.
+        let parallel = message.calls().next().is_some()
+            && self.open.iter().all(|(_, answer)| answer.is_none());
+        if message.results().next().is_none() && !parallel {
             self.close_calls()?;
         }
         for result in message.results() {
@@ -345,6 +348,28 @@ mod tests {
     #[test]
     fn nothing_said_becomes_markup() {
         let hostile = "<script>alert('x')</script><img src=x onerror=\"y\">&amp;\u{202e}\0";
+    #[test]
+    fn parallel_calls_stored_as_two_messages_each_have_their_result() {
+        let call = |id: &str| {
+            let input = rethread_core::Raw::of(&serde_json::json!({}));
+            let call = rethread_core::Block::tool_use(id, "grep", input);
+            Message::new(Role::Assistant, vec![call])
+        };
+        let (one, two) = (Message::tool_result("c1", "one"), Message::tool_result("c2", "two"));
+        let mut out = Vec::new();
+        let mut page = Html::new(&mut out, TimeZone::UTC);
+        for message in [Message::user("go"), call("c1"), call("c2"), one, two] {
+            page.message(Timestamp::UNIX_EPOCH, &message).expect("written");
+        }
+        page.close_calls().expect("written");
+        let text = String::from_utf8(out).expect("text");
+        assert_eq!(text.matches("<details>").count(), 2, "{text}");
+        assert!(
+            !text.contains("no result") && text.contains("one") && text.contains("two"),
+            "{text}"
+        );
+    }
+
         let escaped = escape(hostile);
         assert!(!escaped.contains(['<', '>', '"', '\'']), "{escaped}");
         assert!(!escaped.chars().any(char::is_control), "{escaped}");

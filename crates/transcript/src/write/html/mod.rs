@@ -275,6 +275,9 @@ impl Writer for Html<'_> {
                 let notice = limit.notice();
                 self.note(&format!("{}.", notice.trim_matches(['[', ']'])))
             }
+            Body::Unknown { .. } if entry.is_lost() => {
+                self.note(&format!("Missing here: entry {}, which is damaged.", entry.seq))
+            }
             Body::Finished(_)
             | Body::Started(_)
             | Body::Thinned(_)
@@ -346,9 +349,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_said_becomes_markup() {
-        let hostile = "<script>alert('x')</script><img src=x onerror=\"y\">&amp;\u{202e}\0";
-    #[test]
     fn parallel_calls_stored_as_two_messages_each_have_their_result() {
         let call = |id: &str| {
             let input = rethread_core::Raw::of(&serde_json::json!({}));
@@ -370,6 +370,9 @@ mod tests {
         );
     }
 
+    #[test]
+    fn nothing_said_becomes_markup() {
+        let hostile = "<script>alert('x')</script><img src=x onerror=\"y\">&amp;\u{202e}\0";
         let escaped = escape(hostile);
         assert!(!escaped.contains(['<', '>', '"', '\'']), "{escaped}");
         assert!(!escaped.chars().any(char::is_control), "{escaped}");

@@ -104,6 +104,8 @@ kinds! {
         "choose the agent with PATCH /v1/sessions/{id} and `agent`; GET /v1/agents lists agents";
     nothing_to_do: 409, "/problems/nothing-to-do", "Nothing to do",
         "`GET …/entries` shows what happened in the session";
+    stopped: 409, "/problems/stopped", "The turn was stopped while it was queued",
+        "do not retry automatically: somebody asked to stop it. Send the question again to ask it after all";
     too_large: 413, "/problems/too-large", "The request is too large",
         "keep large content in a file and send its path; nothing was stored";
     not_json: 415, "/problems/content-type", "The body must be JSON",
@@ -331,7 +333,8 @@ impl From<Refusal> for Problem {
             Refusal::CannotAnswer { .. } => Problem::model(said),
             Refusal::AgentChanged(_) => Problem::other_agent(said),
             Refusal::OtherCalls { .. } | Refusal::KeyMoved { .. } => Problem::conflict(said),
-            Refusal::HostFull { .. } | Refusal::Stopped => Problem::busy(said),
+            Refusal::HostFull { .. } | Refusal::Closing => Problem::busy(said),
+            Refusal::Stopped => Problem::stopped(said),
             Refusal::OwnerFull { .. } => Problem::too_many_turns(said),
             Refusal::QueueFull { .. } => Problem::too_many_waiting(said),
             Refusal::Bytes(no_room) => no_room.into(),
@@ -376,6 +379,16 @@ mod tests {
 
     #[test]
     fn every_type_is_one_status_and_every_title_is_said_once() {
+    #[test]
+    fn a_turn_that_somebody_stopped_is_not_to_be_retried_and_one_of_a_closing_server_is() {
+        let told = |refusal: Refusal| {
+            let Shape { kind, status, .. } = *Problem::from(refusal).0;
+            (kind, status)
+        };
+        assert_eq!(told(Refusal::Stopped), ("/problems/stopped", 409));
+        assert_eq!(told(Refusal::Closing), ("/problems/busy", 503));
+    }
+
         for (index, (kind, _, title)) in KINDS.iter().enumerate() {
             for (other, _, other_title) in &KINDS[index + 1..] {
                 assert!(kind != other && title != other_title, "{kind} {other}");

@@ -126,7 +126,9 @@ impl Tool for Run {
     fn must_ask(&self, input: &str) -> Option<String> {
         let input: Input = arguments(&self.spec().input, input).ok()?;
         let asks = input.network && !self.settings.network;
-        asks.then(|| "the command would reach the network (`run.network` allows it to all)".into())
+        asks.then(|| {
+            "the command needs the network (`run.network = true` allows it for all commands)".into()
+        })
     }
 
     /// A command gives its own timeout, and is ended here; the loop waits a little longer.

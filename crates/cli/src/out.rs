@@ -198,8 +198,13 @@ pub(crate) fn answered(question: &str) -> Result<Option<bool>, Error> {
     })
 }
 
-/// A count and what is counted: 1 entry, 2,345 entries.
+/// A count and what is counted: 1 entry, 2,345 entries, 3 blocks of an unknown kind.
 pub(crate) fn plural(number: u64, one: &str) -> String {
+    let links = [" of ", " with ", " without "];
+    if let Some(at) = links.iter().filter_map(|link| one.find(link)).min() {
+        let (noun, rest) = one.split_at(at);
+        return format!("{}{rest}", plural(number, noun));
+    }
     match (number, one.strip_suffix('y')) {
         (1, _) => format!("1 {one}"),
         (_, Some(stem)) => format!("{} {stem}ies", count(number)),
@@ -226,10 +231,22 @@ mod tests {
 
     #[test]
     fn nothing_that_drives_a_terminal_is_left() {
-        let hostile = "a\x1b[2Jb\x07c\u{9b}31md\u{202e}e\u{200b}f\rg\u{e0041}";
+        let hostile =
+            "a\x1b[2Jb\x07c\u{9b}31md\u{202e}e\u{200b}f\rg\u{e0041}h\u{e0101}i\u{3164}j\u{ad}";
         let clean = clean(hostile);
         assert!(!clean.chars().any(|c| c.is_control()), "{clean:?}");
-        assert_eq!(clean, "a\\u{1b}[2Jb\\u{7}c\\u{9b}31md\\u{202e}e\\u{200b}f\\u{d}g\\u{e0041}");
+        assert_eq!(
+            clean,
+            "a\\u{1b}[2Jb\\u{7}c\\u{9b}31md\\u{202e}e\\u{200b}f\\u{d}g\\u{e0041}h\\u{e0101}i\\u{3164}j\\u{ad}"
+        );
+    }
+
+    #[test]
+    fn the_noun_of_a_count_is_in_the_plural_and_not_what_belongs_to_it() {
+        assert_eq!(plural(1, "message with more than text"), "1 message with more than text");
+        assert_eq!(plural(4, "message with more than text"), "4 messages with more than text");
+        assert_eq!(plural(2, "result without a call"), "2 results without a call");
+        assert_eq!(plural(2, "bookkeeping entry"), "2 bookkeeping entries");
     }
 
     #[test]

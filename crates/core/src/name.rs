@@ -301,7 +301,7 @@ fn shortened(text: &str, chars: usize) -> &str {
 fn on_one_line(text: &str) -> String {
     let mut line = String::new();
     for c in text.nfc() {
-        let is_gap = c.is_whitespace() || is_hidden(c) || is_blank(c);
+        let is_gap = c.is_whitespace() || is_invisible(c) || is_tag(c) || is_blank(c);
         let alone = line.is_empty() || line.ends_with(' ');
         match is_gap {
             true if !alone => line.push(' '),
@@ -368,11 +368,23 @@ pub fn is_invisible(c: char) -> bool {
             | '\u{2028}' | '\u{2029}' | '\u{061c}')
 }
 
-/// Whether a character must not be shown as it is: those of [`is_invisible`], and tag characters,
-/// which spell invisible ASCII that a model can read. Some flag emoji use them, so names may
-/// contain them.
+/// Whether a character must not be shown as it is: those of [`is_invisible`], tag characters and
+/// variation selectors, which can spell text that a model reads and a person does not see, and other
+/// characters without a shape. Names may contain some of them.
+///
+/// The two selectors of emoji (U+FE0E, U+FE0F) are not: most emoji need them.
 pub fn is_hidden(c: char) -> bool {
-    is_invisible(c) || matches!(c, '\u{e0000}'..='\u{e007f}')
+    is_invisible(c)
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{206a}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0d}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Tag characters spell invisible ASCII.
+fn is_tag(c: char) -> bool {
+    matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
 fn checked(what: &'static str, text: &str, max: usize) -> Result<(), NameError> {
@@ -394,6 +406,18 @@ fn checked(what: &'static str, text: &str, max: usize) -> Result<(), NameError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn characters_that_can_hide_text_are_hidden_and_those_of_emoji_are_not() {
+        for c in
+            ['\u{e0041}', '\u{e0100}', '\u{e01ef}', '\u{fe00}', '\u{3164}', '\u{ad}', '\u{2063}']
+        {
+            assert!(is_hidden(c), "{c:?}");
+        }
+        for c in "❤\u{fe0f}☎\u{fe0e}1\u{fe0f}\u{20e3}é漢한नमस्ते".chars() {
+            assert!(!is_hidden(c), "{c:?}");
+        }
+    }
 
     /// A name's folded form.
     fn name(text: &str) -> String {

@@ -55,7 +55,7 @@ fn explained(bytes: &[u8]) -> Option<Vec<u8>> {
         b"14" | b"31" => Problem::head_too_large(format!(
             "a request has at most {HEADERS_MAX} headers and {HEAD_BYTES_MAX} bytes of them"
         )),
-        _ => Problem::bad_request("this is not a valid HTTP/1.1 request"),
+        _ => Problem::not_http("these bytes are not a request of HTTP/1.1 or HTTP/1.0"),
     };
     Some(problem.alone())
 }
@@ -135,7 +135,10 @@ mod tests {
         let long = b"HTTP/1.1 414 URI Too Long\r\ncontent-length: 0\r\n\r\n";
         assert!(explained(long).expect("explained").starts_with(b"HTTP/1.1 431 "));
         let odd = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
-        assert!(explained(odd).expect("explained").starts_with(b"HTTP/1.1 400 Bad Request\r\n"));
+        let told = String::from_utf8(explained(odd).expect("explained")).expect("text");
+        assert!(told.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{told}");
+        // It has no fields that could be corrected.
+        assert!(!told.contains("field") && told.contains("without TLS"), "{told}");
         for other in [
             &b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"[..],
             b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}",

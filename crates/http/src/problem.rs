@@ -76,6 +76,8 @@ macro_rules! kinds {
 kinds! {
     bad_request: 400, "/problems/bad-request", "The request is not valid",
         "correct the field that `detail` names; nothing was stored";
+    not_http: 400, "/problems/http", "This is not a request of HTTP/1",
+        "send HTTP/1.1 without TLS; for HTTPS or HTTP/2, put a proxy in front";
     unauthorized: 401, "/problems/unauthorized", "A token is needed",
         "send `Authorization: Bearer rt_…`; create a token with `rethread token create`";
     bad_host: 403, "/problems/host", "Host not allowed",
@@ -102,6 +104,8 @@ kinds! {
         "repeat the request exactly, or use a new id";
     other_agent: 409, "/problems/agent", "The agent of this session has changed",
         "choose the agent with PATCH /v1/sessions/{id} and `agent`; GET /v1/agents lists agents";
+    stopped: 409, "/problems/stopped", "The turn was stopped while it was queued",
+        "do not retry automatically: somebody asked to stop it. Send the question again to ask it after all";
     nothing_to_do: 409, "/problems/nothing-to-do", "Nothing to do",
         "`GET …/entries` shows what happened in the session";
     too_large: 413, "/problems/too-large", "The request is too large",
@@ -331,7 +335,8 @@ impl From<Refusal> for Problem {
             Refusal::CannotAnswer { .. } => Problem::model(said),
             Refusal::AgentChanged(_) => Problem::other_agent(said),
             Refusal::OtherCalls { .. } | Refusal::KeyMoved { .. } => Problem::conflict(said),
-            Refusal::HostFull { .. } | Refusal::Stopped => Problem::busy(said),
+            Refusal::HostFull { .. } | Refusal::Closing => Problem::busy(said),
+            Refusal::Stopped => Problem::stopped(said),
             Refusal::OwnerFull { .. } => Problem::too_many_turns(said),
             Refusal::QueueFull { .. } => Problem::too_many_waiting(said),
             Refusal::Bytes(exceeded) => exceeded.into(),
@@ -373,6 +378,16 @@ pub(crate) fn schema() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_turn_that_somebody_stopped_is_not_to_be_retried_and_one_of_a_closing_server_is() {
+        let told = |refusal: Refusal| {
+            let Shape { kind, status, .. } = *Problem::from(refusal).0;
+            (kind, status)
+        };
+        assert_eq!(told(Refusal::Stopped), ("/problems/stopped", 409));
+        assert_eq!(told(Refusal::Closing), ("/problems/busy", 503));
+    }
 
     #[test]
     fn every_type_is_one_status_and_every_title_is_said_once() {

@@ -192,12 +192,18 @@ impl UpdateHandler {
                 "No answer: {failure}. Your message is kept; /retry asks again."
             ))
             .into(),
-            Err(TurnError::Refused(Refusal::Stopped)) if stop.is_cancelled() => match stored {
-                true => Rich::plain("Stopped; your message is kept. /retry asks again."),
-                false => Rich::plain("Stopped before it started, and not stored: send it again."),
+            Err(TurnError::Refused(Refusal::Stopped | Refusal::Closing)) if stop.is_cancelled() => {
+                match stored {
+                    true => Rich::plain("Stopped; your message is kept. /retry asks again."),
+                    false => {
+                        Rich::plain("Stopped before it started, and not stored: send it again.")
+                    }
+                }
+                .into()
             }
-            .into(),
-            Err(TurnError::Refused(Refusal::Stopped)) => return Err(UpdateError::Stopping),
+            Err(TurnError::Refused(Refusal::Stopped | Refusal::Closing)) => {
+                return Err(UpdateError::Stopping);
+            }
             Err(TurnError::Refused(refusal)) => refused(&refusal, stored),
         };
         self.state.inbox.reply(self.incoming.update, &reply).await?;

@@ -47,6 +47,9 @@ pub(crate) const CLEARED: &str = "*Context cleared (";
 /// How the line of an undone clear begins.
 pub(crate) const UNDONE: &str = "*Clear taken back (";
 
+/// How the line in the place of a damaged entry begins.
+pub(crate) const MISSING: &str = "*Missing here: ";
+
 /// Where a summary marker is broken up: after the first character.
 const MARKER_HEAD: &str = "<";
 const MARKER_REST: &str = "!-- SESSION_SUMMARY_";
@@ -98,7 +101,9 @@ fn is_structure(line: &str, label: &str) -> bool {
     line.trim_end() == RULE
         || line.trim_end() == INTERRUPTED
         || heading(line).is_some()
-        || [YOU, label, TOOL, TIME, TOKENS, CLEARED, UNDONE].iter().any(|s| line.starts_with(s))
+        || [YOU, label, TOOL, TIME, TOKENS, CLEARED, UNDONE, MISSING]
+            .iter()
+            .any(|s| line.starts_with(s))
 }
 
 /// Escapes a line of text, if necessary.

@@ -24,6 +24,7 @@ const ENTROPY_BITS_MIN: f64 = 3.2;
 pub struct Redactor {
     rules: Vec<Rule>,
     any: RegexSet,
+    block: Regex,
     removed: BTreeMap<&'static str, u64>,
 }
 
@@ -34,12 +35,83 @@ struct Rule {
     stays: &'static str,
 }
 
+/// How the name of a password ends, and that of a key: in a pattern that ignores case.
+macro_rules! password {
+    () => {
+        r"[A-Z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase|[_-]pass|[_-]pw)"
+    };
+}
+macro_rules! key {
+    () => {
+        r"[A-Z0-9_.-]{0,40}(?:(?:api|access|private|encryption|signing)[_-]?key|secret[_-]?key(?:[_-]?base)?|secret[_-]?access[_-]?key|(?:client|app|webhook|jwt)[_-]?secret|(?:auth|access|refresh|api|bot)[_-]?token|[A-Z0-9][_-]pat)"
+    };
+}
+
+/// A name and its value in quotes: double, single, or double in text that is itself in quotes. An
+/// escaped quote does not end the value.
+macro_rules! quoted {
+    ($name:expr) => {
+        [
+            concat!(
+                r"(?P<keep>(?i:\b",
+                $name,
+                r#")["']?\s*(?::=|=>|=|:)\s*")(?P<secret>(?:[^"\\\r\n]|\\[^\r\n])+)(?P<after>")"#
+            ),
+            concat!(
+                r"(?P<keep>(?i:\b",
+                $name,
+                r#")["']?\s*(?::=|=>|=|:)\s*')(?P<secret>(?:[^'\\\r\n]|\\[^\r\n]|'')+)(?P<after>')"#
+            ),
+            concat!(
+                r"(?P<keep>(?i:\b",
+                $name,
+                r#")(?:\\["'])?\s*(?::=|=>|=|:)\s*\\")(?P<secret>(?:[^"\\\r\n]|\\[^"\\\r\n]|\\\\\\?[^\r\n])+)(?P<after>\\")"#
+            ),
+        ]
+    };
+}
+const QUOTED_PASSWORDS: [&str; 3] = quoted!(password!());
+const QUOTED_KEYS: [&str; 3] = quoted!(key!());
+
+/// A variable in the environment of a container, in YAML or JSON, and its value: in the same quotes as
+/// above, or in none.
+macro_rules! container {
+    ($value:expr) => {
+        concat!(
+            r#"(?P<keep>(?i:\bname\\?["']?[ \t]*:[ \t]*\\?["']?(?:"#,
+            password!(),
+            "|",
+            key!(),
+            r#"|[A-Z0-9_.-]{0,40}(?:secret|token)))\\?["']?(?:,\s*|\s+)\\?["']?value\\?["']?[ \t]*:[ \t]*"#,
+            $value
+        )
+    };
+}
+const CONTAINER: [&str; 4] = [
+    container!(r#"")(?P<secret>(?:[^"\\\r\n]|\\[^\r\n])+)(?P<after>")"#),
+    container!(r#"')(?P<secret>(?:[^'\\\r\n]|\\[^\r\n]|'')+)(?P<after>')"#),
+    container!(r#"\\")(?P<secret>(?:[^"\\\r\n]|\\[^"\\\r\n]|\\\\\\?[^\r\n])+)(?P<after>\\")"#),
+    container!(r#")(?P<secret>[^\s"'\\,{}\[][^\r\n"'\\,}]{0,300})(?P<after>)"#),
+];
+
+/// A line of YAML that begins a block of text, and what is indented before the name.
+const BLOCK: &str = concat!(
+    r#"(?m)^(?P<indent>[ \t]*(?:-[ \t]+)*)(?i:["']?(?:"#,
+    password!(),
+    "|",
+    key!(),
+    r#")["']?):[ \t]*[|>][0-9+-]{0,2}[ \t]*(?:#[^\r\n]*)?\r?$"#
+);
+
+/// What is written in the place of such a block.
+const BLOCK_NAME: &str = "password";
+
 /// Each rule: its name, its pattern, and what is kept. They are tried in this order.
 ///
 /// What is kept: nothing, a `~` where a path begins (`~`, and `root` if the name ends there) or a
 /// folder is named after one (`-~`), or the named groups `keep` and `after` around the secret: always
-/// (`keep`), if `secret` looks random (`weigh`), is not the name of a type (`value`), or is not a
-/// port with a path (`login`).
+/// (`keep`), if `secret` looks random (`weigh`), is not the name of a type (`value`), is not code
+/// (`phrase`), is one of several values in braces (`flow`), or is not a port with a path (`login`).
 ///
 /// A slash may be written `\/`, because some programs write it that way in JSON.
 const RULES: &[(&str, &str, &str)] = &[
@@ -78,6 +150,16 @@ const RULES: &[(&str, &str, &str)] = &[
         "keep",
     ),
     ("bearer token", r"(?P<keep>\b[Bb]earer\s+)[A-Za-z0-9._~+/=-]{20,}(?P<after>)", "keep"),
+    ("password", QUOTED_PASSWORDS[0], "keep"),
+    ("password", QUOTED_PASSWORDS[1], "keep"),
+    ("password", QUOTED_PASSWORDS[2], "keep"),
+    ("assigned secret", QUOTED_KEYS[0], "value"),
+    ("assigned secret", QUOTED_KEYS[1], "value"),
+    ("assigned secret", QUOTED_KEYS[2], "value"),
+    ("assigned secret", CONTAINER[0], "keep"),
+    ("assigned secret", CONTAINER[1], "keep"),
+    ("assigned secret", CONTAINER[2], "keep"),
+    ("assigned secret", CONTAINER[3], "keep"),
     (
         "password",
         r"(?P<keep>(?i:\b(?:[A-Za-z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase))(?:\\?[\x22'])?\s*(?:=|:|=>)\s*\\?[\x22']))[^\x22'\r\n\\]{4,200}(?P<after>\\?[\x22'])",
@@ -90,12 +172,54 @@ const RULES: &[(&str, &str, &str)] = &[
     ),
     (
         "password",
-        r"(?m)(?P<keep>^[ \t]*(?:-[ \t]+|export[ \t]+)?(?i:[A-Z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase|[_-]pass|[_-]pw))(?:[ \t]*=[ \t]*|:[ \t]+))(?P<secret>[^\s\x22'(){}\[\]<>;,$]{3,200})(?P<after>[ \t]*\r?$)",
+        concat!(
+            r"(?m)(?P<keep>^[ \t]*(?:-[ \t]+|export[ \t]+)?(?i:",
+            password!(),
+            r")[ \t]*=[ \t]*)(?P<secret>[^\s\x22'(){}\[\]<>;,$]{3,200})(?P<after>(?:[ \t]+[#;][^\r\n]*)?[ \t]*\r?$)"
+        ),
         "value",
+    ),
+    // A line of YAML. Its value may have several words, and a comment.
+    (
+        "password",
+        concat!(
+            r"(?m)(?P<keep>^[ \t]*(?:-[ \t]+)*(?i:",
+            password!(),
+            r"):[ \t]+)(?P<secret>[^\s\x22'(){}\[\]<>;,$|&*!%@`#][^\r\n]*?)(?P<after>(?:[ \t]+#[^\r\n]*)?[ \t]*\r?$)"
+        ),
+        "phrase",
     ),
     (
         "assigned secret",
-        r"(?P<keep>\b[A-Z0-9_]{0,40}(?:PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS|_PW|SECRET|TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET_KEY|CREDENTIALS?)[A-Z0-9_]{0,20}=\\?[\x22']?)(?P<secret>[^\s\x22'`(){}\[\]<>;,$\\]{3,200})(?P<after>)",
+        concat!(
+            r"(?m)(?P<keep>^[ \t]*(?:-[ \t]+)*(?i:",
+            key!(),
+            r"):[ \t]+)(?P<secret>[^\s\x22'(){}\[\]<>;,$|&*!%@`#][^\r\n]*?)(?P<after>(?:[ \t]+#[^\r\n]*)?[ \t]*\r?$)"
+        ),
+        "phrase",
+    ),
+    // The same in braces, on one line.
+    (
+        "password",
+        concat!(
+            r"(?P<keep>[{,][ \t]*(?i:",
+            password!(),
+            r"):[ \t]+)(?P<secret>[^\s\x22'(){}\[\]<>;,$|&*!%@`#][^\r\n\x22'(){}\[\]<>;,]*)(?P<after>)"
+        ),
+        "flow",
+    ),
+    (
+        "assigned secret",
+        concat!(
+            r"(?P<keep>[{,][ \t]*(?i:",
+            key!(),
+            r"):[ \t]+)(?P<secret>[^\s\x22'(){}\[\]<>;,$|&*!%@`#][^\r\n\x22'(){}\[\]<>;,]*)(?P<after>)"
+        ),
+        "flow",
+    ),
+    (
+        "assigned secret",
+        r"(?P<keep>\b(?:[A-Z0-9_]{0,40}(?:PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS|_PW|SECRET|TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET_KEY|CREDENTIALS?)[A-Z0-9_]{0,20}|[A-Z0-9_]{1,40}_PAT)=\\?[\x22']?)(?P<secret>[^\s\x22'`(){}\[\]<>;,$\\]{3,200})(?P<after>)",
         "value",
     ),
     (
@@ -134,9 +258,10 @@ impl Redactor {
                 stays,
             })
             .collect();
-        let any = RegexSet::new(RULES.iter().map(|(_, pattern, _)| *pattern));
+        let any = RegexSet::new(RULES.iter().map(|(_, pattern, _)| *pattern).chain([BLOCK]));
         Redactor {
             rules,
+            block: Regex::new(BLOCK).expect("the pattern of a block is valid"),
             any: any.expect("the rules are valid patterns"),
             removed: BTreeMap::new(),
         }
@@ -161,12 +286,13 @@ impl Redactor {
         if !self.any.is_match(text) {
             return Cow::Borrowed(text);
         }
-        let mut result = Cow::Borrowed(text);
+        let mut result = self.without_blocks(text);
         for rule in &self.rules {
             let mut count = 0;
             let replaced = rule.pattern.replace_all(&result, |found: &Captures<'_>| {
                 let whole = found.get(0).map_or("", |m| m.as_str());
-                let secret = found.name("secret").map_or("", |m| m.as_str());
+                let part = |name: &str| found.name(name).map_or("", |m| m.as_str());
+                let secret = part("secret");
                 let (before, after) = match found.get(0) {
                     Some(whole) => (&result[..whole.start()], &result[whole.end()..]),
                     None => ("", ""),
@@ -174,6 +300,9 @@ impl Redactor {
                 let is_secret = match rule.stays {
                     "weigh" => is_random(secret),
                     "value" => is_value(secret),
+                    "phrase" => is_phrase(secret),
+                    "flow" => is_phrase(secret) && is_in_braces(&result, found),
+                    "keep" => !whole[part("keep").len()..].starts_with("[redacted"),
                     "login" => !is_port_and_path(secret),
                     "~" => begins_path(before),
                     "root" => begins_path(before) && ends_component(after),
@@ -184,7 +313,6 @@ impl Redactor {
                     return whole.to_owned();
                 }
                 count += 1;
-                let part = |name: &str| found.name(name).map_or("", |m| m.as_str());
                 match rule.stays {
                     "~" | "root" => "~".to_owned(),
                     "-~" => "-~".to_owned(),
@@ -200,18 +328,45 @@ impl Redactor {
         result
     }
 
+    /// The text without the blocks of YAML whose name is that of a secret: the lines that are indented
+    /// more than the name.
+    fn without_blocks<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        if !self.block.is_match(text) {
+            return Cow::Borrowed(text);
+        }
+        let mut left = String::with_capacity(text.len());
+        let mut lines = text.split_inclusive('\n').peekable();
+        while let Some(line) = lines.next() {
+            left.push_str(line);
+            let Some(found) = self.block.captures(line) else { continue };
+            let name = found.name("indent").map_or(0, |indent| indent.as_str().len());
+            let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+            let inside = |line: &&str| line.trim().is_empty() || indent(line) > name;
+            let Some(first) = lines.next_if(inside) else { continue };
+            let mut last = first;
+            while let Some(line) = lines.next_if(inside) {
+                last = line;
+            }
+            let end = if last.ends_with('\n') { "\n" } else { "" };
+            left.extend([&first[..indent(first)], "[redacted: ", BLOCK_NAME, "]", end]);
+            *self.removed.entry(BLOCK_NAME).or_default() += 1;
+        }
+        Cow::Owned(left)
+    }
+
     /// An entry without what the rules find in it.
     pub fn entry(&mut self, entry: &Entry) -> Entry {
         let (kind, json) = (entry.body.kind().to_owned(), entry.body.json());
-        // Escapes hide what the rules look for until the JSON is parsed.
-        if !self.any.is_match(&json) && !json.contains('\\') {
-            return entry.clone();
-        }
+        // The rules look at the values: escapes, and the quotes around a value, hide what they find.
+        let counted = self.removed.clone();
         let parsed = serde_json::from_str::<Value>(&json)
             .or_else(|_| serde_json::from_str(&without_lone_surrogates(&json)));
         let body = match parsed {
             Ok(mut value) => {
                 self.value(&mut value);
+                if self.removed == counted {
+                    return entry.clone();
+                }
                 Body::parse(&kind, &value.to_string()).ok()
             }
             Err(_) => None,
@@ -258,10 +413,13 @@ impl Redactor {
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
             Value::Object(fields) => {
                 let named = std::mem::take(fields);
+                // The environment of a container.
+                let variable = named.get("name").and_then(Value::as_str).map(str::to_owned);
                 for (key, mut value) in named {
                     self.value(&mut value);
                     if let Value::String(text) = &mut value {
-                        self.named(&key, text);
+                        let name = variable.as_ref().filter(|_| key == "value");
+                        self.named(name.unwrap_or(&key), text);
                     }
                     fields.insert(self.text(&key).into_owned(), value);
                 }
@@ -272,14 +430,15 @@ impl Redactor {
 
     /// A value whose name suggests that it is a secret.
     fn named(&mut self, key: &str, text: &mut String) {
-        let line = format!("{key}=\"{text}\"");
+        // With its quotes escaped, so that none of them ends the value.
+        let line = format!("{key}={}", Value::from(text.as_str()));
         let redacted = match self.text(&line) {
             Cow::Owned(redacted) => redacted,
             Cow::Borrowed(_) => return,
         };
-        let inner = redacted.strip_prefix(&format!("{key}=\"")).and_then(|r| r.strip_suffix('"'));
-        if let Some(inner) = inner {
-            *text = inner.to_owned();
+        let inner = redacted.strip_prefix(&format!("{key}="));
+        if let Some(inner) = inner.and_then(|inner| serde_json::from_str(inner).ok()) {
+            *text = inner;
         }
     }
 
@@ -327,12 +486,34 @@ fn is_value(value: &str) -> bool {
         "varchar",
         "password",
     ];
-    let word = value.trim_end_matches(['.', ',', ';', '?', '!']).to_lowercase();
+    let word = value.trim_start_matches('&').trim_end_matches(['.', ',', ';', '?', '!']);
+    let is_capital = |c: char| c.is_ascii_uppercase() || c == '_';
+    let constant = word.contains('_') && word.chars().all(is_capital);
+    let word = word.to_lowercase();
     let placeholder = word.chars().all(|c| matches!(c, '*' | '.' | '…' | 'x' | '-' | '_'));
     let number = word.len() < 6 && word.chars().all(|c| c.is_ascii_digit());
     // Code passes a variable of that name on: `password=self.password`.
-    let variable = word.ends_with("password") || TYPES.contains(&word.as_str());
+    let names = ["password", "api_key", "apikey", "secret_key", "access_key", "_token", "string"];
+    let variable =
+        constant || names.iter().any(|name| word.ends_with(name)) || TYPES.contains(&word.as_str());
     !placeholder && !number && !variable && !word.contains("redacted")
+}
+
+/// Whether the rest of a line is a value of YAML: not a type, and not code.
+fn is_phrase(value: &str) -> bool {
+    let first = value.split_whitespace().next().unwrap_or_default();
+    let code = value.ends_with([',', ';', '{', '('])
+        || ["(", "<", " = ", "=>", " | "].iter().any(|mark| value.contains(mark));
+    !code && is_value(first)
+}
+
+/// Whether a match is one of several values in braces: `{user: bob, password: hunter2}`.
+fn is_in_braces(text: &str, found: &Captures<'_>) -> bool {
+    let Some(place) = found.get(0) else { return false };
+    let line = text[..place.start()].rfind('\n').map_or(0, |at| at + 1);
+    let before = &text[line..=place.start()];
+    let open = before.rfind('{').is_some_and(|open| before[open..].find('}').is_none());
+    open && text[place.end()..].starts_with([',', '}'])
 }
 
 /// Whether what follows the host of a URL is its port and a path, as in `http://host:80/@name`.
@@ -466,6 +647,102 @@ mod tests {
         ] {
             let said = redacted(text);
             assert!(!said.contains(secret), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_found_in_every_form_of_yaml() {
+        for (text, expected) in [
+            ("password: hunter2 # staging", "password: [redacted: password] # staging"),
+            ("{user: bob, password: hunter2}", "{user: bob, password: [redacted: password]}"),
+            ("{password: hunter2, user: bob}", "{password: [redacted: password], user: bob}"),
+            (
+                "{password: string, a_pwd: hunter2, b_pwd: two words}",
+                "{password: string, a_pwd: [redacted: password], b_pwd: [redacted: password]}",
+            ),
+            ("password: two words\nuser: bob", "password: [redacted: password]\nuser: bob"),
+            (
+                "db:\n  password: |\n    hunter2\n\n    more\n  user: bob\n",
+                "db:\n  password: |\n    [redacted: password]\n  user: bob\n",
+            ),
+            ("- password: >-\n    hunter2", "- password: >-\n    [redacted: password]"),
+            (
+                "a:\n  x_password: |\n    one\n  y_password: |\n    two\n",
+                "a:\n  x_password: |\n    [redacted: password]\n  y_password: |\n    [redacted: password]\n",
+            ),
+            (
+                "- name: DB_PASSWORD\n  value: x\n- name: MODE\n  value: test",
+                "- name: DB_PASSWORD\n  value: [redacted: assigned secret]\n- name: MODE\n  value: test",
+            ),
+            (
+                r#"{"name": "API_TOKEN", "value": "hunter2"}"#,
+                r#"{"name": "API_TOKEN", "value": "[redacted: assigned secret]"}"#,
+            ),
+            (
+                r#"- {name: A_TOKEN, value: "a\"b"} # x"#,
+                r#"- {name: A_TOKEN, value: "[redacted: assigned secret]"} # x"#,
+            ),
+            ("secret_key_base: hunter2", "secret_key_base: [redacted: assigned secret]"),
+            ("  api_key: hunter2\r\n", "  api_key: [redacted: assigned secret]\r\n"),
+            ("password: the user's password", "password: [redacted: password]"),
+        ] {
+            assert_eq!(redacted(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_quoted_secret_goes_up_to_its_last_quote() {
+        for (text, expected) in [
+            (r#"PASSWORD="abc\"x""#, r#"PASSWORD="[redacted: password]""#),
+            (r#"PASSWORD="it's mine" make"#, r#"PASSWORD="[redacted: password]" make"#),
+            (r"password: 'it''s mine'", r"password: '[redacted: password]'"),
+            (r#"{\"password\":\"ab\\\"cd\"}"#, r#"{\"password\":\"[redacted: password]\"}"#),
+            (r#""api_key":"hunter2""#, r#""api_key":"[redacted: assigned secret]""#),
+            ("GH_PAT=hunter2", "GH_PAT=[redacted: assigned secret]"),
+            (r#"GH_PAT="two words""#, r#"GH_PAT="[redacted: assigned secret]""#),
+            (r#"{"password":"ab\"cd"}"#, r#"{"password":"[redacted: password]"}"#),
+            (
+                r#"{"name":"DB_PASSWORD","value":"ab\"cd"}"#,
+                r#"{"name":"DB_PASSWORD","value":"[redacted: password]"}"#,
+            ),
+        ] {
+            assert_eq!(redacted(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_nothing_but_an_assignment_is_redacted() {
+        let body = Body::Message(rethread_core::Message::user("password: hunter2"));
+        let entry = NewEntry {
+            id: EntryId::new("e").expect("valid"),
+            at: Default::default(),
+            body,
+            measure: Default::default(),
+        };
+        let json = Redactor::new().entry(&entry.placed(&Default::default())).body.json();
+        assert!(!json.contains("hunter2"), "{json}");
+    }
+
+    #[test]
+    fn code_that_handles_secrets_stays_readable() {
+        for text in [
+            "password: String,",
+            "    password: Option<String>",
+            "password: str = None",
+            "password: z.string().min(8)",
+            "api_key: str | None",
+            "api_key: config.api_key",
+            "{ user: string, password: string }",
+            "fn login(user: &str, password: &str) {",
+            "client = Client(api_key=settings.api_key)",
+            r#"api_key: "OPENAI_API_KEY""#,
+            "MY_PATH=/usr/bin",
+            "- name: MODE\n  value: test",
+            "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:",
+            "password: $DB_PASSWORD",
+            "password: {{ vault_password }}",
+        ] {
+            assert_eq!(redacted(text), text);
         }
     }
 

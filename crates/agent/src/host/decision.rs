@@ -70,9 +70,12 @@ pub enum Refusal {
     /// Too many turns are queued for this session.
     #[error("{most} turns are already queued for this session")]
     QueueFull { most: usize },
-    /// The program is shutting down, or the turn was stopped while it was queued.
+    /// The turn was stopped while it was queued.
     #[error("it was stopped before it started; nothing was stored")]
     Stopped,
+    /// The program began to shut down while the turn was queued.
+    #[error("the program is shutting down; nothing was stored")]
+    Closing,
     /// The key of the session was moved repeatedly.
     #[error("`{key}` kept being moved to other sessions")]
     KeyMoved { key: String },

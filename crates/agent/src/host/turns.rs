@@ -152,7 +152,10 @@ impl Turns {
     ) -> Result<(), Refusal> {
         tokio::select! {
             biased;
-            () = stop.cancelled() => Err(Refusal::Stopped),
+            () = stop.cancelled() => Err(match self.stop.is_cancelled() {
+                true => Refusal::Closing,
+                false => Refusal::Stopped,
+            }),
             () = ticket.wait() => Ok(()),
         }
     }

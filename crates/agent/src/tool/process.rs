@@ -162,6 +162,7 @@ impl Output {
         let bytes = |lost: &[u8]| [&self.head, lost, a, b].concat();
         let bytes = match self.lost {
             0 => bytes(&[]),
+            1 => bytes(b"\n[1 byte left out]\n"),
             lost => bytes(format!("\n[{lost} bytes left out]\n").as_bytes()),
         };
         String::from_utf8_lossy(&bytes).into_owned()

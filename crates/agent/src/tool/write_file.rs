@@ -75,7 +75,11 @@ impl Tool for WriteFile {
         }
         let created = replace(&self.workspace, &path, input.content.as_bytes())?;
         let how = if created { "created" } else { "replaced" };
-        Ok(format!("{how} `{}`: {} bytes", path.display(), input.content.len()))
+        let size = match input.content.len() {
+            1 => "1 byte".to_owned(),
+            bytes => format!("{bytes} bytes"),
+        };
+        Ok(format!("{how} `{}`: {size}", path.display()))
     }
 }
 

@@ -16,6 +16,7 @@ fn a_file_is_written_whole_with_its_folders_and_keeps_its_mode() {
     let file = fixture.work().join("a/b/c.txt");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o750)).unwrap();
     assert_eq!(write("a/b/c.txt", "zwei"), "replaced `a/b/c.txt`: 4 bytes");
+    assert_eq!(write("a/one.txt", "1"), "created `a/one.txt`: 1 byte");
     assert_eq!(fixture.text("a/b/c.txt"), "zwei");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o750);
     assert_eq!(

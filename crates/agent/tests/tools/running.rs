@@ -33,7 +33,7 @@ fn a_long_output_keeps_its_beginning_and_its_end() {
         );
         let answer = fixture.run("run", json!({"command": command}));
         assert!(answer.starts_with("beginx") && answer.ends_with("xend\n[exit code 0]"));
-        assert_eq!(answer.contains("\n[1 bytes left out]\n"), extra == 1);
+        assert_eq!(answer.contains("\n[1 byte left out]\n"), extra == 1);
     }
 }
 

@@ -810,7 +810,7 @@ fn not_sent(error: TurnError, stop: &CancellationToken) -> Error {
     let waited = matches!(
         &error,
         TurnError::Sessions(sessions::Error::Store(StoreError::Held { .. }))
-            | TurnError::Refused(Refusal::Stopped)
+            | TurnError::Refused(Refusal::Stopped | Refusal::Closing)
     );
     if waited && stop.is_cancelled() { Error::NotSent } else { error.into() }
 }

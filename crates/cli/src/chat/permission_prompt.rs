@@ -4,6 +4,8 @@
 //! Nothing here reads keys or writes to a terminal, so the question is the same in every kind of
 //! chat.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rethread_agent::tool::{Confinement, FileChange};
 use rethread_agent::{Grant, PermissionAnswer, PermissionRequest};
 use rethread_core::message::Call;
@@ -32,6 +34,28 @@ pub(super) struct PermissionPrompt {
     by_subagent: bool,
     /// Part of the change is not on the screen.
     folded: bool,
+    /// What the kernel cannot prevent, if this is the first question about a command.
+    unconfined: Option<&'static str>,
+}
+
+/// Whether the chat has said what the kernel cannot prevent. There is one chat per process.
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// What the kernel cannot prevent, unless it was said before: repeated in every question, it would
+/// not be read.
+fn unconfined(here: Confinement, said: &AtomicBool) -> Option<&'static str> {
+    let note = match here {
+        Confinement::Full => return None,
+        Confinement::Partial => {
+            "! This kernel confines commands only in part: they may reach the network and your other \
+             processes."
+        }
+        Confinement::None => {
+            "! This kernel cannot confine commands: they may write wherever you may, and reach the \
+             network."
+        }
+    };
+    (!said.swap(true, Ordering::Relaxed)).then_some(note)
 }
 
 /// The meaning of a line.
@@ -49,7 +73,11 @@ pub(super) enum PromptAnswer {
 
 impl PermissionPrompt {
     pub(super) fn new(request: PermissionRequest, by_subagent: bool) -> PermissionPrompt {
-        PermissionPrompt { request, instead: false, by_subagent, folded: false }
+        let unconfined = match request.call.name == "run" {
+            true => unconfined(Confinement::here(), &SAID),
+            false => None,
+        };
+        PermissionPrompt { request, instead: false, by_subagent, folded: false, unconfined }
     }
 
     pub(super) fn call(&self) -> &Call {
@@ -101,21 +129,7 @@ impl PermissionPrompt {
         if let Some(why) = &self.request.why {
             notes.push(format!("! You are asked every time: {}", one_line(why)));
         }
-        if self.request.call.name == "run" {
-            match Confinement::here() {
-                Confinement::Full => {}
-                Confinement::Partial => notes.push(
-                    "! This kernel confines commands only in part: this one may reach the network \
-                     and your other processes."
-                        .into(),
-                ),
-                Confinement::None => notes.push(
-                    "! This kernel cannot confine commands: this one may write wherever you may, and \
-                     reach the network."
-                        .into(),
-                ),
-            }
-        }
+        notes.extend(self.unconfined.map(str::to_owned));
         notes
     }
 
@@ -270,6 +284,16 @@ mod tests {
             ["command:", "  one", "  ", "  Allow two\\u{1b}[2J", "network: true"]
         );
         assert_eq!(arguments(&call("run", json!("a\nb"))), ["\"a\\nb\""]);
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_prevent_is_said_once_per_chat() {
+        for here in [Confinement::Partial, Confinement::None] {
+            let said = AtomicBool::new(false);
+            assert_eq!(unconfined(Confinement::Full, &said), None);
+            assert!(unconfined(here, &said).is_some_and(|note| note.contains("kernel")));
+            assert_eq!(unconfined(here, &said), None);
+        }
     }
 
     #[test]

@@ -260,6 +260,9 @@ fn what_is_left_of_a_damaged_session_is_exported_but_never_over_an_older_file() 
         let said = home.run(&["export", "bad", "--format", format]);
         assert_eq!(said.code, 1);
         assert!(!said.out.is_empty(), "{format}");
+        // A page for people says where something is missing.
+        let marked = said.out.contains("Missing here: entry 1, which is damaged");
+        assert_eq!(marked, format != "openai", "{format}: {}", said.out);
     }
 }
 
@@ -590,6 +593,11 @@ fn damage_anywhere_in_one_session_leaves_the_others_reachable() {
         "UPDATE entries SET t_messages = -1, t_first = 99, t_turn = 99, t_clear = 99 WHERE session = 2",
         "UPDATE entries SET id = 7 WHERE session = 2 AND seq = 1",
         "DELETE FROM entries WHERE session = 2 AND seq < 2",
+        // One bit of a text, after which it is not UTF-8.
+        "UPDATE sessions SET header = CAST(x'fb' AS TEXT) || substr(header, 2) WHERE name = 'bad'",
+        "UPDATE sessions SET first_message = CAST(x'e8' AS TEXT) || 'ello' WHERE name = 'bad'",
+        "UPDATE sessions SET owner = CAST(x'ec' AS TEXT) || 'ocal' WHERE name = 'bad'",
+        "UPDATE entries SET id = CAST(x'fb' AS TEXT) WHERE session = 2 AND seq = 1",
     ] {
         let home = Home::new();
         home.session("good", &[HELLO]);

@@ -19,6 +19,9 @@ use rusqlite::Connection;
 /// Sessions in the store.
 const SESSIONS: usize = 4;
 
+/// Bytes at the start of a database that say what it is. If they are wrong, it is refused.
+const FILE_HEADER_BYTES: usize = 100;
+
 /// The effect of one flipped bit, from harmless to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
@@ -91,19 +94,29 @@ struct Store {
 fn flip(place: Place, seed: u64, step: usize) -> Result<String, String> {
     let store = Store::make(place);
     let written = store.written();
+    let schema = store.intact_schema().expect("nothing is flipped yet");
     let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
     let (mut tried, mut unseen, mut worst) = (0, 0, Vec::new());
+    let (mut hidden, mut unlisted) = (0, 0);
     // Panics are counted, and not printed each time.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     store.each_flip(seed, step, |file, at| {
         tried += 1;
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| store.outcome(&written)));
-        let outcome = outcome.unwrap_or(Outcome::Panicked);
+        let (outcome, lists_the_others) = outcome.unwrap_or((Outcome::Panicked, false));
         *counts.entry(outcome).or_default() += 1;
         if outcome > Outcome::Told {
             let seen = std::panic::catch_unwind(AssertUnwindSafe(|| store.doctor_sees()));
             unseen += usize::from(!seen.unwrap_or(false));
+        }
+        if !lists_the_others {
+            unlisted += 1;
+            // A list needs what leads to its rows, but not every row.
+            if at >= FILE_HEADER_BYTES && store.intact_schema().as_ref() == Some(&schema) {
+                hidden += 1;
+                worst.push(format!("{} at {at}: other sessions are not listed", file.display()));
+            }
         }
         if outcome >= Outcome::Changed {
             worst.push(format!("{} at {at}: {outcome:?}", file.display()));
@@ -114,7 +127,11 @@ fn flip(place: Place, seed: u64, step: usize) -> Result<String, String> {
         .iter()
         .filter_map(|(outcome, name)| Some(format!("{} {name}", counts.get(outcome)?)))
         .collect();
-    let said = format!("{tried} flips: {}; doctor missed {unseen} of the silent", told.join(", "));
+    let said = format!(
+        "{tried} flips: {}; doctor missed {unseen} of the silent; {unlisted} hid other sessions from \
+         the list, {hidden} of them with intact pages",
+        told.join(", ")
+    );
     match worst.is_empty() {
         true => Ok(said),
         false => Err(format!("{said}; {}", worst[..worst.len().min(9)].join("; "))),
@@ -137,7 +154,7 @@ impl Store {
     fn open(&self) -> Option<Sessions> {
         let world = Arc::new(Fixed::default());
         let url = match self.place {
-            Place::Sqlite => format!("sqlite:{}", self.root().join("rethread.db").display()),
+            Place::Sqlite => format!("sqlite:{}", self.database().display()),
             Place::Files => format!("files:{}", self.root().display()),
         };
         let store = rethread_store::connect(&url, world.clone()).ok()?;
@@ -231,9 +248,11 @@ impl Store {
         Written { entries: all.keys().map(read).collect(), sessions: all }
     }
 
-    /// Reads everything, and compares it with what was written.
-    fn outcome(&self, written: &Written) -> Outcome {
-        let Some(sessions) = self.open() else { return Outcome::Told };
+    /// Reads everything, and compares it with what was written. Also tells whether a list shows every
+    /// session but the one that was hit.
+    fn outcome(&self, written: &Written) -> (Outcome, bool) {
+        let Some(sessions) = self.open() else { return (Outcome::Told, false) };
+        let mut lists_the_others = false;
         let mut told = false;
         let mut worst = Outcome::Same;
         let mut header = false;
@@ -241,6 +260,7 @@ impl Store {
             Err(_) => told = true,
             Ok(page) => {
                 told |= !page.damaged.is_empty();
+                lists_the_others = page.sessions.len() + 1 >= SESSIONS;
                 let listed: BTreeMap<_, _> =
                     page.sessions.into_iter().map(|one| (one.id(), one)).collect();
                 header |= written.sessions.iter().any(|(id, one)| listed.get(id) != Some(one));
@@ -266,10 +286,35 @@ impl Store {
                 header |= sessions.resolve(key).is_ok_and(|found| found != Some(*id));
             }
         }
-        match worst {
+        let outcome = match worst {
             Outcome::Same if told => Outcome::Told,
             Outcome::Same if header => Outcome::Header,
             worst => worst,
+        };
+        (outcome, lists_the_others)
+    }
+
+    /// The schema, if SQLite can follow every B-tree to every row. What is in the rows does not
+    /// matter, nor whether an index has the same values.
+    fn intact_schema(&self) -> Option<Vec<String>> {
+        let read = |sql: &str| -> rusqlite::Result<Vec<String>> {
+            let database = Connection::open(self.database())?;
+            let mut statement = database.prepare(sql)?;
+            let rows = statement.query_map([], |row| row.get(0))?;
+            rows.collect()
+        };
+        let lines = read("PRAGMA integrity_check").ok()?.join("\n");
+        let values =
+            ["ok", " missing from index ", " value in ", "values differ from index", "wrong # of"];
+        let intact = lines.lines().all(|line| values.iter().any(|value| line.contains(value)));
+        let sql = "SELECT concat_ws(' ', type, name, tbl_name, rootpage, sql) FROM sqlite_schema";
+        read(sql).ok().filter(|_| intact)
+    }
+
+    fn database(&self) -> PathBuf {
+        match self.place {
+            Place::Sqlite => self.root().join("rethread.db"),
+            Place::Files => self.root().join(".rethread/sessions.db"),
         }
     }
 
@@ -281,7 +326,7 @@ impl Store {
 
     /// The bodies that are stored as they are, of all rows.
     fn bodies(&self) -> Option<Vec<Vec<u8>>> {
-        let database = Connection::open(self.root().join("rethread.db")).ok()?;
+        let database = Connection::open(self.database()).ok()?;
         let sql = "SELECT body FROM entries WHERE size IS NULL ORDER BY session, seq";
         let mut statement = database.prepare(sql).ok()?;
         let rows = statement.query_map([], |row| row.get(0)).ok()?;

@@ -343,6 +343,8 @@ fn a_client_that_waits_stops_its_own_turn_and_never_somebody_elses() {
     assert_eq!(stop(&json!({"turn": name})).json(), json!({"stopped": true}));
     let waits: Vec<Value> = waits.events().map(|event| event.json()).collect();
     assert_eq!(waits[0]["type"], "error", "{waits:?}");
+    // A client may repeat what an overloaded server refused, but not what somebody stopped.
+    assert_eq!(waits[0]["problem"]["type"], "/problems/stopped", "{waits:?}");
     site.model.release();
     for (events, answer) in [(runs, "one two"), (other, "three")] {
         let events: Vec<Value> = events.map(|event| event.json()).collect();

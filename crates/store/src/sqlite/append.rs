@@ -9,6 +9,7 @@ use rethread_core::usage::{SUM_MAX, Spent};
 use rethread_core::{NewEntry, Owner, SessionId, StoreError, Tally};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 
+use super::column;
 use super::error::OrStoreError;
 use super::row::{self, sql_id};
 use super::{Db, FOLDED};
@@ -247,7 +248,7 @@ impl Db {
             tx.prepare_cached(row::END).or_store_error(self.place(), "find a session")?;
         let found = statement.query_row(params![id.0.as_bytes(), owner.as_str()], |row| {
             let place = place(row, 12)?;
-            let tally = match row.get::<_, Option<i64>>(0)? {
+            let tally = match column::integer(row, 0)? {
                 Some(_) => row::tally(row)?.0,
                 None => Tally::default(),
             };
@@ -309,7 +310,9 @@ impl Db {
                 return Err(reused());
             }
             let found: Option<(i64, Vec<u8>)> = statement
-                .query_row(params![n, sql_id(&ready.id)], |row| Ok((row.get(0)?, row.get(1)?)))
+                .query_row(params![n, sql_id(&ready.id)], |row| {
+                    Ok((row.get(0)?, column::bytes(row, 1)?))
+                })
                 .optional()
                 .or_store_error(self.place(), ACTION)?;
             match found {
@@ -444,11 +447,12 @@ pub(super) fn spend(path: &Path, tx: &Connection, n: i64, spent: &Spent) -> Resu
 }
 
 fn place(row: &Row<'_>, first: usize) -> rusqlite::Result<AppendTarget> {
-    let fence: i64 = row.get(first + 1)?;
-    let lease: (Option<String>, Option<i64>) = (row.get(first + 2)?, row.get(first + 3)?);
+    let fence = column::integer(row, first + 1)?.unwrap_or_default();
+    let holder = column::lossy_or_null(row, first + 2)?;
+    let until = column::integer(row, first + 3)?;
     let lease = LeaseRecord {
         fence: u64::try_from(fence).unwrap_or_default(),
-        holder: lease.0.zip(lease.1.map(time)),
+        holder: holder.zip(until.map(time)),
     };
     Ok(AppendTarget { n: row.get(first)?, lease })
 }

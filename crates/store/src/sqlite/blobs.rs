@@ -5,6 +5,7 @@ use rethread_core::{BlobId, BlobInfo, Owner, SessionId, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Db;
+use super::column;
 use super::error::OrStoreError;
 use crate::compress;
 use crate::row::number;
@@ -50,7 +51,9 @@ impl Db {
         let sql = "SELECT size, body FROM blobs WHERE session = ?1 AND hash = ?2";
         let mut statement = snapshot.prepare_cached(sql).or_store_error(self.place(), READ)?;
         let found: Option<(i64, Vec<u8>)> = statement
-            .query_row(params![n, blob.0], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row(params![n, blob.0], |row| {
+                Ok((column::integer(row, 0)?.unwrap_or(-1), column::bytes(row, 1)?))
+            })
             .optional()
             .or_store_error(self.place(), READ)?;
         let (size, body) = found.ok_or(StoreError::NoBlob { id, blob })?;
@@ -72,9 +75,15 @@ impl Db {
         let sql = "SELECT hash, size FROM blobs WHERE session = ?1 ORDER BY hash";
         let mut statement = snapshot.prepare_cached(sql).or_store_error(self.place(), READ)?;
         let rows = statement.query_map([n], |row| {
-            let size: i64 = row.get(1)?;
-            Ok(BlobInfo { id: BlobId(row.get(0)?), size: u64::try_from(size).unwrap_or_default() })
+            Ok((column::bytes(row, 0)?, column::integer(row, 1)?.unwrap_or_default()))
         });
-        rows.and_then(Iterator::collect).or_store_error(self.place(), READ)
+        let rows = rows.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>);
+        let rows = rows.or_store_error(self.place(), READ)?;
+        // A blob without its hash cannot be asked for; `doctor` reports it as missing.
+        let blob = |(hash, size): (Vec<u8>, i64)| {
+            let id = BlobId(hash.try_into().ok()?);
+            Some(BlobInfo { id, size: u64::try_from(size).unwrap_or_default() })
+        };
+        Ok(rows.into_iter().filter_map(blob).collect())
     }
 }

@@ -126,13 +126,89 @@ fn a_damaged_page_of_entries_is_reported_for_its_sessions_alone() {
             hit.dedup();
             assert!(!hit.is_empty() && hit.len() < SESSIONS / 2, "{name}: {findings:?}");
             let (store, sessions) = open(&path);
-            if name == "entries" {
-                let page = sessions.list(&Filter::default(), None, 100).expect("listed");
-                assert_eq!(page.sessions.len() + page.damaged.len(), SESSIONS);
-            }
+            let page = sessions.list(&Filter::default(), None, 100).expect("listed");
+            assert_eq!(page.sessions.len() + page.damaged.len(), SESSIONS, "{name}");
+            assert!(page.sessions.len() > SESSIONS / 2, "{name}: {:?}", page.damaged);
             for (owner, id) in store.everything().expect("read") {
                 let read = store.read(&owner, id, 0..99).is_ok_and(|read| read.len() == ENTRIES);
                 assert_eq!(read, !hit.contains(&id), "{name}: {id}");
+            }
+        }
+    }
+}
+
+/// What can be said of a session whose text is not valid any more.
+#[derive(Clone, Copy, PartialEq)]
+enum Loss {
+    /// Nothing: it is stored twice, or derived.
+    None,
+    /// It cannot be repaired, but the session is listed.
+    Part,
+    /// The session cannot be read.
+    Session,
+}
+
+#[test]
+fn text_that_is_not_utf_8_is_damage_to_its_session_alone() {
+    const BAD: &str = "CAST(x'fb' AS TEXT)";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = made(&folder);
+    let good = std::fs::read(&path).expect("read");
+    for (table, column, loss) in [
+        ("sessions", "header", Loss::Session),
+        ("sessions", "first_message", Loss::None),
+        ("sessions", "name", Loss::None),
+        ("sessions", "workspace", Loss::None),
+        ("sessions", "owner", Loss::None),
+        ("sessions", "holder", Loss::None),
+        ("keys", "key", Loss::Part),
+        ("keys", "owner", Loss::None),
+        ("usage", "model", Loss::None),
+        ("entries", "kind", Loss::Part),
+        ("entries", "id", Loss::Part),
+    ] {
+        let what = format!("{table}.{column}");
+        std::fs::write(&path, &good).expect("written");
+        let key = if table == "sessions" { "n = 2" } else { "session = 2" };
+        let row = if table == "entries" { "session = 2 AND seq = 3" } else { key };
+        let bad = format!("{BAD} || substr(coalesce({column}, ''), 2)");
+        let sql = format!("UPDATE {table} SET {column} = {bad} WHERE {row}");
+        let database = Connection::open(&path).expect("the file");
+        if table == "usage" {
+            let row = "INSERT INTO usage VALUES (2, 'm', 0, 0, 0, 0, 0)";
+            database.execute(row, []).expect("a row");
+        }
+        assert_eq!(database.execute(&sql, []).expect(&sql), 1, "{sql}");
+        database.execute("INSERT INTO search (search) VALUES ('delete-all')", []).expect("emptied");
+        database.execute("UPDATE progress SET rid = 0", []).expect("emptied");
+        drop(database);
+
+        let (store, sessions) = open(&path);
+        let page = sessions.list(&Filter::default(), None, 100).expect(&what);
+        let shown = SESSIONS - usize::from(column == "owner" && table == "sessions");
+        assert_eq!(page.damaged.len(), usize::from(loss == Loss::Session), "{what}");
+        assert_eq!(page.sessions.len() + page.damaged.len(), shown, "{what}");
+        let first = |number: usize| format!("common word{number}x0 ");
+        let right = |one: &rethread_core::Session| {
+            (0..SESSIONS).any(|number| one.first_message.starts_with(&first(number)))
+        };
+        assert!(page.sessions.iter().all(right), "{what}");
+        sessions.list(&Filter { trashed: true, ..Filter::default() }, None, 9).expect(&what);
+        assert_eq!(sessions.search("word3x3", 0, 9).expect(&what).len(), 1, "{what}");
+        store.can_write().expect(&what);
+        assert!(store.everything().expect(&what).len() >= SESSIONS - 1, "{what}");
+        drop((store, sessions));
+
+        let (_, findings) = doctor(&path, false);
+        // Nobody reads the holder of a lease that is over.
+        assert_eq!(findings.is_empty(), column == "holder", "{what}");
+        doctor(&path, true);
+        let (count, findings) = doctor(&path, true);
+        assert_eq!(count, SESSIONS, "{what}: {findings:?}");
+        match loss {
+            Loss::None => works(&path),
+            Loss::Part | Loss::Session => {
+                assert!(states(&findings, FindingState::Damaged) > 0, "{what}: {findings:?}");
             }
         }
     }

@@ -22,10 +22,22 @@ pub(super) fn store_error(
             StoreError::ReadOnly { place }
         }
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { place },
+        // A value of a type that is never written to its column.
+        None if is_of_another_type(&error) => StoreError::Corrupt { place },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { place },
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore { place },
         _ => StoreError::Backend { store: "sqlite", action, source: Box::new(error) },
     }
+}
+
+fn is_of_another_type(error: &rusqlite::Error) -> bool {
+    matches!(
+        error,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
+    )
 }
 
 /// Adds the file and the action to an error of SQLite.

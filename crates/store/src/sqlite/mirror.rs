@@ -13,7 +13,7 @@ use super::append::{self, Request};
 use super::error::OrStoreError;
 use super::read::session_id;
 use super::rebuild::unless_damaged;
-use super::{migrate, row};
+use super::{column, migrate, row};
 
 const WHAT: &str = "keep track of the session files";
 
@@ -70,13 +70,13 @@ pub(crate) struct Mirrored {
 }
 
 fn mirrored(row: &Row<'_>) -> rusqlite::Result<Mirrored> {
-    let (header, shown): (String, Option<String>) = (row.get(1)?, row.get(4)?);
+    let (header, shown) = (column::bytes(row, 1)?, column::bytes(row, 4)?);
     Ok(Mirrored {
         id: session_id(row, 0)?,
-        header: serde_json::from_str(&header).ok(),
-        entries: row.get(2).map(|n: i64| n.unsigned_abs())?,
-        until: row.get(3)?,
-        shown: shown.and_then(|shown| serde_json::from_str(&shown).ok()),
+        header: serde_json::from_slice(&header).ok(),
+        entries: column::integer(row, 2)?.unwrap_or_default().unsigned_abs(),
+        until: column::integer(row, 3)?,
+        shown: serde_json::from_slice(&shown).ok(),
     })
 }
 

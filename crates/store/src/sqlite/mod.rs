@@ -10,6 +10,7 @@
 
 mod append;
 mod blobs;
+mod column;
 #[cfg(test)]
 mod damage;
 mod error;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use rethread_core::session::preview;
 use rethread_core::store::{Cursor, Filter, Page, Result};
 use rethread_core::usage::{ModelUsage, UsageByModel};
 use rethread_core::{
@@ -11,17 +12,20 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::error::OrStoreError;
-use super::row;
+use super::rebuild::unless_damaged;
 use super::{Db, FOLDED};
-use crate::row::{time, without_gaps};
+use super::{column, row};
+use crate::row::{number, time, without_gaps};
 
 /// A row of `sessions`, not decoded yet.
 pub(super) struct SessionRow {
     pub(super) n: i64,
     pub(super) id: SessionId,
-    header: String,
+    /// JSON, unless it is damaged.
+    header: Vec<u8>,
     last_at: i64,
-    first_message: String,
+    /// Text, unless it is damaged.
+    first_message: Vec<u8>,
 }
 
 const SESSION: &str = "n, id, header, last_at, first_message";
@@ -30,27 +34,34 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
         n: row.get(0)?,
         id: session_id(row, 1)?,
-        header: row.get(2)?,
-        last_at: row.get(3)?,
-        first_message: row.get(4)?,
+        header: column::bytes(row, 2)?,
+        last_at: column::integer(row, 3)?.unwrap_or_default(),
+        first_message: column::bytes(row, 4)?,
     })
 }
 
 /// A session's id from a column of 16 bytes. A damaged one does not hide the others.
 pub(crate) fn session_id(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
-    let stored: Vec<u8> = row.get(column)?;
+    let stored = column::bytes(row, column)?;
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(stored).for_each(|(byte, stored)| *byte = stored);
     Ok(SessionId(uuid::Uuid::from_bytes(bytes)))
 }
 
 impl SessionRow {
+    /// A session whose row is on a damaged page. Only an index shows that it exists.
+    fn unreadable(n: i64, id: SessionId, last_at: i64) -> SessionRow {
+        SessionRow { n, id, header: Vec::new(), last_at, first_message: Vec::new() }
+    }
+
     pub(super) fn header(&self) -> Result<Header> {
-        serde_json::from_str(&self.header).map_err(|error| StoreError::Damaged {
+        let damaged = |error: &dyn std::fmt::Display| StoreError::Damaged {
             id: self.id,
             seq: 0,
             what: format!("its header cannot be read: {error}"),
-        })
+        };
+        let json = std::str::from_utf8(&self.header).map_err(|error| damaged(&error))?;
+        serde_json::from_str(json).map_err(|error| damaged(&error))
     }
 }
 
@@ -88,12 +99,17 @@ impl Db {
         let sql = "SELECT key FROM keys WHERE session = ?1 ORDER BY key";
         let mut statement =
             snapshot.prepare_cached(sql).or_store_error(self.place(), "read keys")?;
-        let keys = statement.query_map([row.n], |row| row.get::<_, String>(0));
+        let keys = statement.query_map([row.n], |row| column::bytes(row, 0));
         let keys = keys.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>);
         let keys = keys.or_store_error(self.place(), "read keys")?;
-        let keys = keys.into_iter().filter_map(|key| Key::new(key).ok());
+        let keys = keys.into_iter().filter_map(|key| Key::new(String::from_utf8(key).ok()?).ok());
         let (keys, readable_id) = readable_id::split(keys);
         let usage = self.usage(snapshot, row.n)?;
+        let first_message = match String::from_utf8(row.first_message) {
+            Ok(text) => text,
+            // It repeats the log, so it is read there until `doctor` rebuilds it.
+            Err(_) => self.first_message(snapshot, row.n, row.id, &tally)?,
+        };
         Ok(Session {
             header,
             shown_as: None,
@@ -102,8 +118,28 @@ impl Db {
             readable_id,
             tally,
             last_activity_at: time(last_at),
-            first_message: row.first_message,
+            first_message,
         })
+    }
+
+    /// What a list shows of a session, from its log.
+    fn first_message(
+        &self,
+        snapshot: &Connection,
+        n: i64,
+        id: SessionId,
+        tally: &Tally,
+    ) -> Result<String> {
+        const WHAT: &str = "read the first message";
+        let Some(first) = tally.first else { return Ok(String::new()) };
+        let sql = format!("SELECT {} FROM entries WHERE session = ?1 AND seq = ?2", row::COLUMNS);
+        let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), WHAT)?;
+        let stored = statement.query_row(params![n, number(first)], row::stored).optional();
+        let entry = match stored.or_store_error(self.place(), WHAT)? {
+            Some(stored) => stored.entry(id)?,
+            None => return Ok(String::new()),
+        };
+        Ok(entry.body.message().map(preview).unwrap_or_default())
     }
 
     /// What each model was charged.
@@ -114,10 +150,11 @@ impl Db {
         let mut statement = snapshot.prepare_cached(sql).or_store_error(self.place(), WHAT)?;
         let rows = statement.query_map([n], |row| {
             let mut columns = [0; 5];
-            for (index, column) in columns.iter_mut().enumerate() {
-                *column = u64::try_from(row.get::<_, i64>(index + 1)?).unwrap_or_default();
+            for (index, charged) in columns.iter_mut().enumerate() {
+                let number = column::integer(row, index + 1)?.unwrap_or_default();
+                *charged = u64::try_from(number).unwrap_or_default();
             }
-            Ok((row.get::<_, String>(0)?, ModelUsage::of_columns(columns)))
+            Ok((column::lossy(row, 0)?, ModelUsage::of_columns(columns)))
         });
         rows.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
     }
@@ -219,12 +256,20 @@ impl Db {
         for archived in kinds {
             let wanted = limit + 1 + fresh.len();
             let found = self.page(snapshot, owner, filter, *archived, after, wanted)?;
-            let settled = found.into_iter().filter(|row| !fresh.contains(&row.n));
+            let settled = found.into_iter().filter(|row| {
+                // One that cannot be read is reported here.
+                row.header.is_empty() || !fresh.contains(&row.n)
+            });
             rows.extend(settled.map(|row| (row.last_at, row)));
         }
         for n in &fresh {
-            if let Some(row) = self.fresh_row(snapshot, owner, filter, *n)? {
-                let last_at = self.tally(snapshot, *n)?.map_or(row.last_at, |(_, at)| at);
+            if rows.iter().any(|(_, row)| row.n == *n) {
+                continue;
+            }
+            let row = unless_damaged(self.row_of(snapshot, owner, filter, *n))?.flatten();
+            if let Some(row) = row {
+                let tally = unless_damaged(self.tally(snapshot, *n))?.flatten();
+                let last_at = tally.map_or(row.last_at, |(_, at)| at);
                 let place = (last_at, row.id);
                 if after.is_none_or(|cursor| place < (cursor.at.as_millisecond(), cursor.id)) {
                     rows.push((last_at, row));
@@ -271,11 +316,52 @@ impl Db {
         let (sql, values) = page_sql(owner, filter, archived, after, limit);
         let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), "list")?;
         let found = statement.query_map(params_from_iter(values), session_row);
-        found.and_then(Iterator::collect).or_store_error(self.place(), "list")
+        let found = found.and_then(Iterator::collect).or_store_error(self.place(), "list");
+        match unless_damaged(found)? {
+            Some(rows) => Ok(rows),
+            None => self.page_row_by_row(snapshot, owner, filter, archived, after, limit),
+        }
+    }
+
+    /// The same page if a row of it cannot be read. The index lists the sessions, and each is read by
+    /// itself, so that the others are shown.
+    fn page_row_by_row(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        filter: &Filter,
+        archived: bool,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<SessionRow>> {
+        let mut sql = "SELECT n, id, last_at FROM sessions INDEXED BY sessions_recent \
+                       WHERE owner = ? AND archived = ?"
+            .to_owned();
+        let mut values = vec![Value::from(owner.as_str().to_owned()), Value::from(archived)];
+        continue_after(&mut sql, &mut values, after);
+        let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), "list")?;
+        let places = statement.query_map(params_from_iter(values), |row| {
+            let last_at = column::integer(row, 2)?.unwrap_or_default();
+            Ok((row.get::<_, i64>(0)?, session_id(row, 1)?, last_at))
+        });
+        let mut rows = Vec::new();
+        for place in places.or_store_error(self.place(), "list")? {
+            let (n, id, last_at) = place.or_store_error(self.place(), "list")?;
+            match unless_damaged(self.row_of(snapshot, owner, filter, n))? {
+                Some(row) => rows.extend(row),
+                // Whether it is in the trash is not known; it is reported once.
+                None if filter.trashed => {}
+                None => rows.push(SessionRow::unreadable(n, id, last_at)),
+            }
+            if rows.len() == limit {
+                break;
+            }
+        }
+        Ok(rows)
     }
 
     /// The row of one session, if it passes the filter.
-    fn fresh_row(
+    fn row_of(
         &self,
         snapshot: &Connection,
         owner: &Owner,
@@ -318,14 +404,20 @@ fn page_sql(
         sql += " AND name >= 'trash-' AND name < 'trash.'";
     }
     narrow(&mut sql, &mut values, filter);
+    continue_after(&mut sql, &mut values, after);
+    sql += " LIMIT ?";
+    values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+    (sql, values)
+}
+
+/// The order of a list, from a cursor on.
+fn continue_after(sql: &mut String, values: &mut Vec<Value>, after: Option<Cursor>) {
     if let Some(Cursor { at, id }) = after {
-        sql += " AND (last_at, id) < (?, ?)";
+        *sql += " AND (last_at, id) < (?, ?)";
         values.push(at.as_millisecond().into());
         values.push(id.0.as_bytes().to_vec().into());
     }
-    sql += " ORDER BY last_at DESC, id DESC LIMIT ?";
-    values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
-    (sql, values)
+    *sql += " ORDER BY last_at DESC, id DESC";
 }
 
 fn narrow(sql: &mut String, values: &mut Vec<Value>, filter: &Filter) {

@@ -8,9 +8,10 @@
 use rethread_core::StoreError;
 use rethread_core::store::{Finding, FindingState, Result};
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::Db;
+use super::column::{self, TextBytes};
 use super::error::OrStoreError;
 use super::schema::SCHEMA;
 use super::upkeep::repairable;
@@ -152,7 +153,7 @@ impl Db {
             let prepared =
                 snapshot.prepare(&format!("PRAGMA {pragma}")).or_store_error(self.place(), WHAT);
             let Some(mut statement) = unless_damaged(prepared)? else { return Ok(said) };
-            let rows = statement.query_map([], |row| row.get::<_, String>(0));
+            let rows = statement.query_map([], |row| column::lossy(row, 0));
             let Some(rows) = unless_damaged(rows.or_store_error(self.place(), WHAT))? else {
                 return Ok(said);
             };
@@ -177,17 +178,20 @@ impl Db {
 
     /// Rebuilds `keys` from its own rows.
     fn remake_keys(&self, table: &str) -> Result<()> {
-        let rows: Vec<(String, String, i64)> = self.read(|snapshot| {
+        let rows: Vec<(TextBytes, TextBytes, i64)> = self.read(|snapshot| {
             let sql = format!("SELECT owner, key, session FROM {table} NOT INDEXED");
             let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            let text = |row: &Row<'_>, at| column::bytes(row, at).map(TextBytes);
+            let rows =
+                statement.query_map([], |row| Ok((text(row, 0)?, text(row, 1)?, row.get(2)?)));
             rows.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
         })?;
         self.remake_with(&[table], |tx| {
             let sql = format!("INSERT INTO {table} (owner, key, session) VALUES (?1, ?2, ?3)");
             let mut insert = tx.prepare(&sql).or_store_error(self.place(), WHAT)?;
-            rows.iter().try_for_each(|row| {
-                insert.execute(row.clone()).or_store_error(self.place(), WHAT).map(drop)
+            rows.iter().try_for_each(|(owner, key, session)| {
+                let done = insert.execute(params![owner, key, session]);
+                done.or_store_error(self.place(), WHAT).map(drop)
             })
         })
     }

@@ -1,9 +1,10 @@
 //! Entries as SQLite stores them; [`crate::row`] describes a row.
 
 use rethread_core::{EntryId, SessionId, Tally};
-use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Row, ToSql, params};
 
+use super::column::{bytes, integer, lossy_or_null};
 use crate::row::{self, Hash, Ready, Stored};
 
 /// The columns of an entry, in the order [`stored`] reads them.
@@ -88,28 +89,43 @@ pub(super) fn sql_id(id: &EntryId) -> SqlId<'_> {
 }
 
 /// The id, decoded.
-fn entry_id(value: Value) -> Result<EntryId, String> {
+fn entry_id(value: ValueRef<'_>) -> Result<EntryId, String> {
     match value {
-        Value::Blob(bytes) => {
-            uuid::Uuid::from_slice(&bytes).map(EntryId::from).map_err(|e| e.to_string())
+        ValueRef::Blob(bytes) => {
+            uuid::Uuid::from_slice(bytes).map(EntryId::from).map_err(|e| e.to_string())
         }
-        Value::Text(text) => EntryId::new(text).map_err(|e| e.to_string()),
+        ValueRef::Text(text) => {
+            let text = std::str::from_utf8(text).map_err(|e| e.to_string())?;
+            EntryId::new(text).map_err(|e| e.to_string())
+        }
         _ => Err("its id is not valid".into()),
     }
 }
 
-/// Reads a row of [`COLUMNS`].
+/// Reads a row of [`COLUMNS`]. A value that makes no sense makes the entry a damaged one; it does not
+/// stop the others from being read.
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    let seq: i64 = row.get(0)?;
+    let seq = integer(row, 0)?.unwrap_or_default();
+    let at = integer(row, 1)?;
+    let id = match at {
+        Some(_) => entry_id(row.get_ref(2)?),
+        None => Err("its time makes no sense".into()),
+    };
+    let size = match row.get_ref(6)? {
+        ValueRef::Null => None,
+        ValueRef::Integer(size) => Some(size),
+        // No entry has this size, so it is refused.
+        _ => Some(-1),
+    };
     Ok(Stored {
         seq: u64::try_from(seq).unwrap_or_default(),
-        at: row.get(1)?,
-        id: entry_id(row.get(2)?),
-        kind: row.get(3)?,
-        tokens: row::small(row.get(4)?),
-        thinking: row.get::<_, Option<i64>>(5)?.map(row::small),
-        size: row.get(6)?,
-        body: row.get(7)?,
+        at: at.unwrap_or_default(),
+        id,
+        kind: lossy_or_null(row, 3)?,
+        tokens: row::small(integer(row, 4)?.unwrap_or_default()),
+        thinking: integer(row, 5)?.map(row::small),
+        size,
+        body: bytes(row, 7)?,
         tally: read_tally(row, seq, 8)?,
         hash: row.get_ref(19)?.as_blob().ok().and_then(Hash::stored),
     })
@@ -117,13 +133,14 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
 
 /// Reads a row of [`LAST_TALLY`] or [`END`]: the tally, and the column after it.
 pub(super) fn tally(row: &Row<'_>) -> rusqlite::Result<(Tally, i64)> {
-    Ok((read_tally(row, row.get(0)?, 1)?, row.get(12)?))
+    let seq = integer(row, 0)?.unwrap_or_default();
+    Ok((read_tally(row, seq, 1)?, integer(row, 12)?.unwrap_or_default()))
 }
 
 fn read_tally(row: &Row<'_>, seq: i64, first: usize) -> rusqlite::Result<Tally> {
     let mut columns = [None; row::TALLY_COLUMNS];
     for (index, column) in columns.iter_mut().enumerate() {
-        *column = row.get(first + index)?;
+        *column = integer(row, first + index)?;
     }
     Ok(row::tally_of(u64::try_from(seq).unwrap_or_default(), columns))
 }

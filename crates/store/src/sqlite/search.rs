@@ -12,6 +12,7 @@ use rethread_core::store::Result;
 use rethread_core::{Owner, Place, SessionId, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::column::{bytes, integer, lossy_or_null};
 use super::error::OrStoreError;
 use super::read::session_id;
 use super::row;
@@ -32,7 +33,7 @@ const FILL_AHEAD: usize = 64;
 struct Unindexed {
     rid: i64,
     session: SessionId,
-    owner: String,
+    owner: Vec<u8>,
     stored: Stored,
 }
 
@@ -43,7 +44,8 @@ impl Unindexed {
     /// An entry that cannot be read cannot be found; `doctor` reports it.
     fn indexed(self) -> Option<Indexed> {
         let entry = self.stored.entry(self.session).ok()?;
-        Some((self.rid, indexed(&self.owner, &SearchText::of(&entry.body)?)))
+        let owner = String::from_utf8(self.owner).ok()?;
+        Some((self.rid, indexed(&owner, &SearchText::of(&entry.body)?)))
     }
 }
 
@@ -110,7 +112,7 @@ impl Db {
         let mut statement = tx.prepare_cached(&sql).or_store_error(self.place(), WHAT)?;
         let rows = statement.query_map([], |row| {
             let (stored, rid) = (row::stored(row)?, row.get(20)?);
-            Ok(Unindexed { rid, session: session_id(row, 21)?, owner: row.get(22)?, stored })
+            Ok(Unindexed { rid, session: session_id(row, 21)?, owner: bytes(row, 22)?, stored })
         });
         let mut found = Vec::new();
         let mut bytes = 0;
@@ -190,7 +192,7 @@ impl Db {
         );
         let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), WHAT)?;
         let rows = statement.query_map([owner.as_str()], |row| {
-            Ok((row::stored(row)?, session_id(row, 20)?, row.get::<_, Option<String>>(21)?))
+            Ok((row::stored(row)?, session_id(row, 20)?, lossy_or_null(row, 21)?))
         });
         for row in rows.or_store_error(self.place(), WHAT)? {
             let (stored, session, workspace) = row.or_store_error(self.place(), WHAT)?;
@@ -230,7 +232,10 @@ impl Db {
             };
             let rows = statement.query_map(
                 params![matching, owner.as_str(), query.scope.workspace, since],
-                |row| Ok((row.get::<_, i64>(0)?, session_id(row, 1)?, row.get::<_, i64>(2)?)),
+                |row| {
+                    let (at, seq) = (integer(row, 0)?, integer(row, 2)?);
+                    Ok((at.unwrap_or_default(), session_id(row, 1)?, seq.unwrap_or_default()))
+                },
             );
             for row in rows.or_store_error(self.place(), WHAT)? {
                 let (at, session, seq) = row.or_store_error(self.place(), WHAT)?;

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use super::Db;
 use super::append::{self, Request};
 use super::error::OrStoreError;
-use super::row;
+use super::{column, row};
 use crate::row::Ready;
 
 impl Db {
@@ -71,12 +71,12 @@ impl Db {
         let sql = "SELECT owner FROM sessions WHERE id = ?1";
         let mut statement =
             tx.prepare_cached(sql).or_store_error(self.place(), "create a session")?;
-        let found = statement.query_row([id.0.as_bytes()], |row| row.get::<_, String>(0));
+        let found = statement.query_row([id.0.as_bytes()], |row| column::bytes(row, 0));
         let Some(owner) = found.optional().or_store_error(self.place(), "create a session")? else {
             return Ok(None);
         };
         let exists = || StoreError::Exists { id };
-        if owner != header.owner.as_str() {
+        if owner != header.owner.as_str().as_bytes() {
             return Err(exists());
         }
         let session = self.session(tx, &header.owner, id)?;

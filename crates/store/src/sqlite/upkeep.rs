@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use rethread_core::audit::Audit;
 use rethread_core::store::{Finding, FindingState, Result};
 use rethread_core::usage::Spent;
-use rethread_core::{Header, Owner, SessionId, StoreError, Tally};
+use rethread_core::{Header, Key, Owner, SessionId, StoreError, Tally};
 use rusqlite::{Connection, params};
 
+use super::column;
 use super::error::OrStoreError;
 use super::read::session_id;
 use super::rebuild::{SEARCH, unless_damaged};
@@ -31,20 +32,24 @@ pub(super) fn repairable(repair: bool) -> FindingState {
 struct ListColumns {
     name: String,
     first_message: String,
-    archived: bool,
+    archived: Option<i64>,
     workspace: Option<String>,
-    parent: Option<Vec<u8>>,
-    continues: bool,
+    parent: Vec<u8>,
+    continues: Option<i64>,
     trashed: Option<i64>,
+}
+
+fn owner_of(stored: Vec<u8>) -> Option<Owner> {
+    Owner::new(String::from_utf8(stored).ok()?).ok()
 }
 
 impl Db {
     pub(super) fn everything(&self, snapshot: &Connection) -> Result<Vec<(Owner, SessionId)>> {
-        let read = |from: &str| -> Result<Vec<(String, SessionId)>> {
+        let read = |from: &str| -> Result<Vec<(Vec<u8>, SessionId)>> {
             let sql = format!("SELECT owner, id FROM {from} WHERE length(id) = 16 ORDER BY n");
             let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
             let rows =
-                statement.query_map([], |row| Ok((row.get::<_, String>(0)?, session_id(row, 1)?)));
+                statement.query_map([], |row| Ok((column::bytes(row, 0)?, session_id(row, 1)?)));
             rows.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
         };
         let rows = match unless_damaged(read("sessions NOT INDEXED"))? {
@@ -52,7 +57,7 @@ impl Db {
             // The index has these columns, also for rows that cannot be read.
             None => read("sessions INDEXED BY sessions_recent")?,
         };
-        Ok(rows.into_iter().filter_map(|(o, id)| Owner::new(o).ok().map(|o| (o, id))).collect())
+        Ok(rows.into_iter().filter_map(|(owner, id)| Some((owner_of(owner)?, id))).collect())
     }
 
     /// Checks the file itself, the search index, and what belongs to no session.
@@ -123,6 +128,8 @@ impl Db {
         }
         let odd = self.sessions_without_an_id(repair)?;
         findings.extend(odd);
+        let odd = self.sessions_without_an_owner(repair)?;
+        findings.extend(odd);
         let all = count("SELECT count(*) FROM sessions WHERE length(id) = 16")?;
         let known = self.read(|snapshot| self.everything(snapshot));
         let known = unless_damaged(known)?.map_or(all, |known| known.len() as i64);
@@ -142,14 +149,14 @@ impl Db {
             let sql = "SELECT n, name, header FROM sessions NOT INDEXED WHERE length(id) <> 16";
             let mut statement = snapshot.prepare(sql).or_store_error(self.place(), WHAT)?;
             let rows = statement.query_map([], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+                Ok((row.get::<_, i64>(0)?, column::lossy(row, 1)?, column::bytes(row, 2)?))
             });
             rows.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
                 .or_store_error(self.place(), WHAT)
         });
         let mut findings = Vec::new();
         for (n, name, header) in unless_damaged(rows)?.unwrap_or_default() {
-            let header: Option<Header> = serde_json::from_str(&header).ok();
+            let header: Option<Header> = serde_json::from_slice(&header).ok();
             let id = header.map(|header| header.id);
             let state = match id {
                 Some(id) if repair => {
@@ -165,6 +172,39 @@ impl Db {
             };
             let what = format!("the id of `{name}` is not valid");
             findings.push(Finding { session: id, seq: None, what, state });
+        }
+        Ok(findings)
+    }
+
+    /// Sessions with an invalid owner. The header has the original one.
+    fn sessions_without_an_owner(&self, repair: bool) -> Result<Vec<Finding>> {
+        let rows = self.read(|snapshot| {
+            let sql = "SELECT n, owner, header FROM sessions NOT INDEXED WHERE length(id) = 16";
+            let mut statement = snapshot.prepare(sql).or_store_error(self.place(), WHAT)?;
+            let mut rows = statement.query([]).or_store_error(self.place(), WHAT)?;
+            let mut odd = Vec::new();
+            while let Some(row) = rows.next().or_store_error(self.place(), WHAT)? {
+                let owner = column::bytes(row, 1).or_store_error(self.place(), WHAT)?;
+                if owner_of(owner).is_none() {
+                    let n: i64 = row.get(0).or_store_error(self.place(), WHAT)?;
+                    odd.push((n, column::bytes(row, 2).or_store_error(self.place(), WHAT)?));
+                }
+            }
+            Ok(odd)
+        });
+        let mut findings = Vec::new();
+        for (n, header) in unless_damaged(rows)?.unwrap_or_default() {
+            // Without a header, it is counted with those that nobody owns.
+            let Ok(header) = serde_json::from_slice::<Header>(&header) else { continue };
+            if repair {
+                let sql = "UPDATE sessions SET owner = ?2 WHERE n = ?1";
+                self.write(WHAT, |tx| {
+                    tx.execute(sql, params![n, header.owner.as_str()])
+                        .or_store_error(self.place(), WHAT)
+                })?;
+            }
+            let (what, state) = ("its owner cannot be read".to_owned(), repairable(repair));
+            findings.push(Finding { session: Some(header.id), seq: None, what, state });
         }
         Ok(findings)
     }
@@ -304,6 +344,7 @@ impl Db {
             audit.note(None, "the usage totals were wrong".into(), repairable(repair));
         }
         let n = self.read(|snapshot| self.any_place_of(snapshot, owner, id))?.n;
+        self.check_keys(owner, n, &mut audit, repair)?;
         let kept = self.read(|snapshot| self.kept_blobs(snapshot, n))?;
         let read = |blob| self.read(|snapshot| self.kept_blob(snapshot, n, id, blob));
         check_blobs(&mut audit, &named, &kept, read)?;
@@ -340,6 +381,31 @@ impl Db {
         Ok(findings)
     }
 
+    /// Checks the keys of a session. Their owner is that of the session; nothing else repeats them.
+    fn check_keys(&self, owner: &Owner, n: i64, audit: &mut Audit, repair: bool) -> Result<()> {
+        let keys: Vec<(Vec<u8>, Vec<u8>)> = self.read(|snapshot| {
+            let sql = "SELECT owner, key FROM keys WHERE session = ?1";
+            let mut statement = snapshot.prepare(sql).or_store_error(self.place(), WHAT)?;
+            let keys = statement
+                .query_map([n], |row| Ok((column::bytes(row, 0)?, column::bytes(row, 1)?)));
+            keys.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
+        })?;
+        if keys.iter().any(|(of, _)| of != owner.as_str().as_bytes()) {
+            if repair {
+                let sql = "UPDATE OR IGNORE keys SET owner = ?2 WHERE session = ?1 AND owner <> ?2";
+                self.write(WHAT, |tx| {
+                    tx.execute(sql, params![n, owner.as_str()]).or_store_error(self.place(), WHAT)
+                })?;
+            }
+            audit.note(None, "one of its keys had another owner".into(), repairable(repair));
+        }
+        let valid = |key| String::from_utf8(key).is_ok_and(|key| Key::new(key).is_ok());
+        if !keys.into_iter().all(|(_, key)| valid(key)) {
+            audit.note(None, "one of its keys cannot be read".into(), FindingState::Damaged);
+        }
+        Ok(())
+    }
+
     fn check_header(
         &self,
         owner: &Owner,
@@ -366,31 +432,35 @@ impl Db {
             );
             let read = snapshot.query_row(&sql, [row.n], |row| {
                 let says = ListColumns {
-                    name: row.get(0)?,
-                    first_message: row.get(1)?,
-                    archived: row.get(2)?,
-                    workspace: row.get(3)?,
-                    parent: row.get(4)?,
-                    continues: row.get(5)?,
-                    trashed: row.get(9)?,
+                    name: column::lossy(row, 0)?,
+                    first_message: column::lossy(row, 1)?,
+                    archived: column::integer(row, 2)?,
+                    workspace: column::lossy_or_null(row, 3)?,
+                    parent: column::bytes(row, 4)?,
+                    continues: column::integer(row, 5)?,
+                    trashed: column::integer(row, 9)?,
                 };
-                let last: Option<i64> = row.get(7)?;
-                let at: i64 = row.get(6)?;
-                Ok((says, (at, last.unwrap_or(at)), row.get::<_, bool>(8)?))
+                let (at, last) = (column::integer(row, 6)?, column::integer(row, 7)?);
+                let created = header.created_at.as_millisecond();
+                let last = last.or(at).unwrap_or(created);
+                Ok((says, (at, last), row.get::<_, bool>(8)?))
             });
             read.or_store_error(self.place(), WHAT)
         })?;
         let expected = ListColumns {
             name: header.name.folded().to_owned(),
             first_message: first_message.to_owned(),
-            archived: header.archived,
+            archived: Some(header.archived.into()),
             workspace: header.profile.workspace.clone(),
-            parent: header.parent.map(|parent| parent.id.0.into_bytes().to_vec()),
-            continues: header.parent.is_some_and(|parent| parent.origin.continues()),
+            parent: header
+                .parent
+                .map(|parent| parent.id.0.into_bytes().to_vec())
+                .unwrap_or_default(),
+            continues: Some(header.parent.is_some_and(|one| one.origin.continues()).into()),
             trashed: super::sessions::trashed(&header),
         };
         // The time of a session that was just written to is updated later.
-        if says != expected || settled && last_at.0 != last_at.1 {
+        if says != expected || settled && last_at.0 != Some(last_at.1) {
             if repair {
                 self.write(WHAT, |tx| {
                     self.write_header(tx, row.n, &header)?;

@@ -11,7 +11,9 @@ use rethread_core::summary::{END, START};
 
 use super::section::{Section, footer_of, spoken};
 use crate::fences::fenced;
-use crate::markdown_marks::{self as marks, BUILT_IN, CLEARED, Heading, RULE, UNDONE, YOU};
+use crate::markdown_marks::{
+    self as marks, BUILT_IN, CLEARED, Heading, MISSING, RULE, UNDONE, YOU,
+};
 use crate::numbers;
 
 /// What a transcript says.
@@ -274,7 +276,7 @@ fn after_footer(lines: &[&str]) -> Option<String> {
 fn words_in(lines: &[&str]) -> Option<String> {
     let is_mark = |line: &&str| {
         let line = line.trim_end();
-        line == RULE || line.starts_with(CLEARED) || line.starts_with(UNDONE)
+        line == RULE || [CLEARED, UNDONE, MISSING].iter().any(|mark| line.starts_with(mark))
     };
     let words: Vec<&str> = lines.iter().copied().filter(|line| !is_mark(line)).collect();
     Some(words.join("\n").trim().to_owned()).filter(|words| !words.is_empty())

@@ -2,7 +2,7 @@
 
 use super::markdown::Cost;
 use crate::fences::fenced;
-use crate::markdown_marks::{self as marks, CLEARED, INTERRUPTED, RULE, TOOL, UNDONE};
+use crate::markdown_marks::{self as marks, CLEARED, INTERRUPTED, MISSING, RULE, TOOL, UNDONE};
 use crate::numbers;
 
 /// Characters a name may have before `:**`, if the file does not name the agent. Longer bold text
@@ -88,6 +88,8 @@ pub(super) fn spoken(lines: &[&str], label: &str, agent: &str) -> Spoken {
         } else if line.trim_end() == INTERRUPTED {
             spoken.interrupted = true;
             after_mark = true;
+        } else if line.starts_with(MISSING) {
+            after_mark = true;
         } else if !(after_mark && blank) {
             // The blank line below a tool call is removed with it, so that one is left between
             // texts.
@@ -109,7 +111,8 @@ pub(super) fn footer_of<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], Cost) {
     }
     let is_end = |line: &&str| {
         let line = line.trim_end();
-        line.is_empty() || line == RULE || line.starts_with(CLEARED) || line.starts_with(UNDONE)
+        let note = [CLEARED, UNDONE, MISSING].iter().any(|mark| line.starts_with(mark));
+        line.is_empty() || line == RULE || note
     };
     let end = lines.iter().rposition(|line| !is_end(line)).map_or(0, |at| at + 1);
     (&lines[..end], Cost::default())

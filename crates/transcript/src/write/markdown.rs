@@ -19,7 +19,7 @@ use rethread_core::{Entry, Session, summary, tokens};
 
 use crate::markdown_marks::{self as marks, BUILT_IN, CLEARED, RULE, UNDONE, YOU};
 use crate::numbers;
-use crate::write::turn::Turn;
+use crate::write::turn::{Turn, missing_line};
 
 /// The name of an agent that has none.
 const NAMELESS: &str = "Assistant";
@@ -258,6 +258,13 @@ impl Writer {
             Body::Restored(restored) => self.restored(entry.at, &restored)?,
             Body::Cleared { .. } => self.note(CLEARED, entry.at)?,
             Body::Undone { .. } => self.note(UNDONE, entry.at)?,
+            Body::Unknown { .. } if entry.is_lost() => match &mut self.turn {
+                Some(turn) => turn.missing(entry.seq),
+                None => {
+                    writeln!(self.out, "{}", missing_line(entry.seq))?;
+                    self.rule()?;
+                }
+            },
             _ => {}
         }
         Ok(())

@@ -6,7 +6,9 @@ use rethread_core::measure::Measure;
 use rethread_core::message::{BlockKind, Call, Message, Role};
 
 use super::markdown::{TokenCount, said};
-use crate::markdown_marks::{FOOTER, INTERRUPTED, TOOL, clean, escape_text, is_footer, one_line};
+use crate::markdown_marks::{
+    FOOTER, INTERRUPTED, MISSING, TOOL, clean, escape_text, is_footer, one_line,
+};
 
 /// Characters of the line that shows a tool call. It shows what was done, not the whole input.
 const TOOL_LINE_CHARS_MAX: usize = 200;
@@ -31,8 +33,14 @@ pub(super) struct Turn {
 
 enum Piece {
     Text(String),
-    Tool { id: String, what: String, status: &'static str },
+    Tool {
+        id: String,
+        what: String,
+        status: &'static str,
+    },
     Interrupted,
+    /// A damaged entry, by its position.
+    Missing(u64),
 }
 
 impl Turn {
@@ -120,6 +128,11 @@ impl Turn {
         }
     }
 
+    /// A damaged entry is missing here.
+    pub(super) fn missing(&mut self, seq: u64) {
+        self.pieces.push(Piece::Missing(seq));
+    }
+
     /// Milliseconds it took.
     pub(super) fn ms(&self) -> u64 {
         let passed = self.until.as_millisecond().saturating_sub(self.at.as_millisecond());
@@ -147,6 +160,7 @@ impl Turn {
                 Piece::Tool { what, status, .. } => {
                     reply.extend(["\n\n", &tool_line(what, status)])
                 }
+                Piece::Missing(seq) => reply.extend(["\n\n", &missing_line(*seq)]),
                 Piece::Interrupted => reply.extend(["\n\n", INTERRUPTED]),
             }
         }
@@ -166,6 +180,11 @@ fn called(call: &Call) -> String {
     // The arguments may be megabytes long; what will be cut anyway is not read.
     let start: String = call.input.get().chars().take(4 * TOOL_LINE_CHARS_MAX).collect();
     one_line(&format!("{} {start}", call.name))
+}
+
+/// The line in the place of a damaged entry.
+pub(super) fn missing_line(seq: u64) -> String {
+    format!("{MISSING}entry {seq}, which is damaged*")
 }
 
 fn tool_line(what: &str, status: &str) -> String {

@@ -221,7 +221,7 @@ fn text_that_looks_like_structure_is_read_back_as_it_was() {
 
 /// A text of random lines, each of which could confuse a reader.
 fn stumble(dice: &mut u64) -> String {
-    const PIECES: [&str; 24] = [
+    const PIECES: [&str; 25] = [
         "---",
         "\\",
         "\n",
@@ -243,6 +243,7 @@ fn stumble(dice: &mut u64) -> String {
         "*Tool: x*",
         "*[interrupted]*",
         "*Context cleared (",
+        "*Missing here: ",
         "é",
         "**Agent:** x",
         "# A Conversation",
@@ -285,6 +286,24 @@ fn what_nobody_asked_for_belongs_to_no_turn() {
     let told = read(&log.text()).unwrap();
     let said: Vec<_> = told.turns.iter().map(|t| (t.user.as_str(), t.assistant.as_str())).collect();
     assert_eq!((said, told.tokens), (vec![("a", "b")], 3));
+}
+
+#[test]
+fn the_mark_of_a_damaged_entry_is_written_where_it_was_and_is_not_read_as_text() {
+    let lost = || Body::Unknown { kind: "lost".into(), raw: Raw::parse("{}".into()).unwrap() };
+    let mut log = Log::new();
+    log.add(lost()).say(Message::user("q")).say(Message::assistant("a")).add(lost());
+    log.say(Message::assistant("b")).turn("*Missing here: nothing", "c");
+    let text = log.text();
+    let marks: Vec<&str> = text.lines().filter(|line| line.starts_with("*Missing")).collect();
+    let mark = |seq: u64| format!("*Missing here: entry {seq}, which is damaged*");
+    assert_eq!(marks, [mark(0), mark(3)], "{text}");
+    let (before, after) = text.split_once(&mark(3)).expect("a mark");
+    assert!(before.trim_end().ends_with(" a") && after.trim_start().starts_with('b'), "{text}");
+    let told = read(&text).unwrap();
+    let said: Vec<_> =
+        told.turns.iter().map(|turn| (&turn.user[..], &turn.assistant[..])).collect();
+    assert_eq!(said, [("q", "a\n\nb"), ("*Missing here: nothing", "c")]);
 }
 
 #[test]

@@ -65,7 +65,10 @@ impl<'a> Html<'a> {
     }
 
     fn message(&mut self, at: Timestamp, message: &Message) -> io::Result<()> {
-        if message.results().next().is_none() {
+        // Some programs store parallel calls as one message each.
+        let parallel = message.calls().next().is_some()
+            && self.open.iter().all(|(_, answer)| answer.is_none());
+        if message.results().next().is_none() && !parallel {
             self.close_calls()?;
         }
         for result in message.results() {
@@ -272,6 +275,9 @@ impl Writer for Html<'_> {
                 let notice = limit.notice();
                 self.note(&format!("{}.", notice.trim_matches(['[', ']'])))
             }
+            Body::Unknown { .. } if entry.is_lost() => {
+                self.note(&format!("Missing here: entry {}, which is damaged.", entry.seq))
+            }
             Body::Finished(_)
             | Body::Started(_)
             | Body::Thinned(_)
@@ -341,6 +347,28 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parallel_calls_stored_as_two_messages_each_have_their_result() {
+        let call = |id: &str| {
+            let input = rethread_core::Raw::of(&serde_json::json!({}));
+            let call = rethread_core::Block::tool_use(id, "grep", input);
+            Message::new(Role::Assistant, vec![call])
+        };
+        let (one, two) = (Message::tool_result("c1", "one"), Message::tool_result("c2", "two"));
+        let mut out = Vec::new();
+        let mut page = Html::new(&mut out, TimeZone::UTC);
+        for message in [Message::user("go"), call("c1"), call("c2"), one, two] {
+            page.message(Timestamp::UNIX_EPOCH, &message).expect("written");
+        }
+        page.close_calls().expect("written");
+        let text = String::from_utf8(out).expect("text");
+        assert_eq!(text.matches("<details>").count(), 2, "{text}");
+        assert!(
+            !text.contains("no result") && text.contains("one") && text.contains("two"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn nothing_said_becomes_markup() {

@@ -216,11 +216,11 @@ fn parents(tool_context: &ToolContext) -> Vec<SessionId> {
 }
 
 fn entry(
-    site: &Site,
+    tool_context: &ToolContext,
     id: SessionId,
     (seq, result): (u64, Option<usize>),
 ) -> Result<String, ToolFailure> {
-    let sessions = &site.sessions;
+    let sessions = &tool_context.sessions;
     match (read(sessions, id, seq..seq.saturating_add(1))?.pop(), result) {
         (Some(entry), Some(result)) => {
             let mut results = entry.body.message().into_iter().flat_map(Message::results);
@@ -229,7 +229,7 @@ fn entry(
             })
         }
         // They do not apply here, and would be taken for what someone said.
-        (Some(entry), None) if id != site.session && is_instructions(&entry.body) => {
+        (Some(entry), None) if id != tool_context.session && is_instructions(&entry.body) => {
             Err(ToolFailure(format!("entry {seq} holds the instructions of that session")))
         }
         (Some(entry), None) => said(&entry.body).ok_or_else(|| {

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::input::{arguments, schema};
 use super::limits::{HITS, HITS_MAX, HITS_PAGES_MAX, HITS_SEEN};
-use super::{ToolContext, Spec, Tool, ToolFailure, written};
+use super::{Spec, Tool, ToolContext, ToolFailure, written};
 
 /// Searches the owner's sessions.
 pub struct SearchSessions;

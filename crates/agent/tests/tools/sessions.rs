@@ -257,7 +257,7 @@ fn instructions_of_sessions_are_neither_found_nor_recalled_elsewhere() {
     let answer = fixture.run("recall", json!({"ref": format!("{other}:{rules}")}));
     assert_eq!(answer, format!("error: entry {rules} holds the instructions of that session"));
     // Its own are in the context anyway.
-    let own = fixture.say(fixture.site.session, Message::system("Be kind."));
+    let own = fixture.say(fixture.tool_context.session, Message::system("Be kind."));
     assert_eq!(fixture.run("recall", json!({"ref": own})), "Be kind.");
 }
 

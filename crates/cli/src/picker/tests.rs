@@ -346,7 +346,7 @@ fn a_name_that_is_not_shown_is_neither_found_nor_offered() {
     }
     table.picker.key(&Key::EraseLine);
     for (id, offered) in
-        [(new.id(), "How do tides work"), (table.id("garden"), "Roses"), (silent.id(), "")]
+        [(new.id(), "How do tides work?"), (table.id("garden"), "Roses"), (silent.id(), "")]
     {
         table.picker.select_id(Some(id));
         table.types("\tr");

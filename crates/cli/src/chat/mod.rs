@@ -110,6 +110,11 @@ const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
 const ANSWER_NOT_STORED: &str =
     "\x1b[33m(the answer above was not stored; `/retry` asks again)\x1b[0m";
 
+/// How long `/retry` waits for a lease that a turn could not release, which is longer than a lease is
+/// valid, and how often it looks.
+const LEASE_END_MAX: Duration = Duration::from_secs(20);
+const LEASE_END_POLL: Duration = Duration::from_millis(100);
+
 /// How a question ends.
 const YES_OR_NO: &str = " (y/n) ";
 
@@ -633,8 +638,18 @@ impl Chat {
             || Error::Word { what: "no question to ask again".into(), hint: "say something first" };
         self.show_other_windows()?;
         let id = self.session.ok_or_else(nothing)?;
-        let question = self.handle.call(|sessions| sessions.withdraw_turn(id))?;
-        let question = question.ok_or_else(nothing)?;
+        let mut withdrawn = self.handle.call(|sessions| sessions.withdraw_turn(id));
+        // A turn that could not store its answer could not release the session either: the lease ends
+        // by itself.
+        let began = std::time::Instant::now();
+        while self.unstored_in.contains(&id)
+            && matches!(withdrawn, Err(sessions::Error::Store(StoreError::Held { .. })))
+            && began.elapsed() < LEASE_END_MAX
+            && self.unless_stopped(tokio::time::sleep(LEASE_END_POLL)).await.is_some()
+        {
+            withdrawn = self.handle.call(|sessions| sessions.withdraw_turn(id));
+        }
+        let question = withdrawn?.ok_or_else(nothing)?;
         self.voice.notice(format_args!("\x1b[2m> {}\x1b[0m", one_line(&question.plain_text())));
         self.unstored_in.remove(&id);
         self.converse(id, question).await

@@ -464,7 +464,10 @@ impl Pass<'_> {
         let keys = parent.keys;
         let started = Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() };
         let bind = |key| Bind { key, seen: Some(from) };
-        let binds: Vec<Bind> = keys.into_iter().map(bind).collect();
+        // What the other program calls this conversation is the fork from now on.
+        let id = parent.readable_id.filter(|id| *id == found.at.stem);
+        let id = id.and_then(|id| readable_id::key(&id).ok());
+        let binds: Vec<Bind> = keys.into_iter().chain(id).map(bind).collect();
         // Its file belongs to the fork from now on.
         self.keep(&[(from, None)])?;
         self.mirror.is_dirty(from);
@@ -494,22 +497,45 @@ impl Pass<'_> {
         let moved = one.wanted().as_ref() != Some(&found.at);
         let Some(mut header) = one.header.clone().filter(|_| moved) else { return Ok(()) };
         let mut change = Change { archived: Some(found.at.archived), ..Change::default() };
-        // A file that was renamed by hand contains its old name; the new one is what the user
-        // wants.
+        // A file that was renamed by hand contains its old id. If that was also its name, the new one
+        // is what the user wants.
         let renamed = visible.id != *stem;
-        if renamed {
+        let before = one.shown.as_ref().map(|shown| shown.at.stem.clone());
+        let is_name = |id: &String| shown_name(&header) == *id || header.name.folded() == *id;
+        if renamed && before.as_ref().is_some_and(is_name) {
             change.name = Some(self.free_name(stem, stem, id));
         }
         change.apply(&mut header);
         let shown = shown_name(&header);
         set_called(&mut header, stem, &shown);
         change.extra = Some(header.extra);
+        let stem = stem.clone();
         self.commit()?;
         self.db().update(&Owner::local(), id, &change)?;
+        if let Some(before) = before.filter(|before| *before != stem) {
+            self.follow_id(id, &before, &stem)?;
+        }
         if renamed {
             self.mirror.is_dirty(id);
         }
         self.reload(id)
+    }
+
+    /// Makes a session known by its new id, if it was known by the old one.
+    fn follow_id(&self, id: SessionId, before: &str, now: &str) -> Result<()> {
+        let owner = Owner::local();
+        let (Ok(before), Ok(now)) = (readable_id::key(before), readable_id::key(now)) else {
+            return Ok(());
+        };
+        if self.db().resolve(&owner, &before)? != Some(id) {
+            return Ok(());
+        }
+        match self.db().bind(&owner, &Bind { key: now, seen: None }, Some(id)) {
+            // Another session has it.
+            Err(StoreError::KeyMoved { .. }) => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.db().bind(&owner, &Bind { key: before, seen: Some(id) }, None),
+        }
     }
 }
 

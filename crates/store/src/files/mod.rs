@@ -220,7 +220,16 @@ impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
         self.mirror.may_write()?;
         let extra = migrate::in_paths(header.extra.clone());
-        let header = Header { extra, ..header.clone() };
+        let mut header = Header { extra, ..header.clone() };
+        // The id that another program gave it elsewhere may be taken here: the copy says so.
+        let is_taken = is_local(&header.owner)
+            && self.mirror.is_taken(&visible::stem_of(&header))
+            && self.db().get(&header.owner, header.id).is_err();
+        if is_taken {
+            let own = header.name.ascii_id(header.created_at, header.id);
+            let shown = visible::shown_name(&header);
+            visible::set_called(&mut header, &own, &shown);
+        }
         let session = self.db().create(&header, entries, binds)?;
         self.follows(&header.owner, header.id);
         if is_local(&header.owner) && counts(&header) && !header.archived {

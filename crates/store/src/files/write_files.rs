@@ -133,7 +133,6 @@ impl Pass<'_> {
         }
         let shown = std::mem::take(&mut self.shown);
         if !shown.is_empty() {
-            self.active = true;
             self.index_is_right()?;
             self.keep(&shown)?;
         }
@@ -253,6 +252,8 @@ impl Pass<'_> {
             Ok(true)
         })?;
         let Some(stamp) = stamp else { return Ok(false) };
+        // A session that was only renamed or moved is not the last one that was used.
+        self.active |= one.shown.as_ref().is_none_or(|shown| shown.entries < end);
         mirror.known().written.insert(id, stamp);
         let shown = Shown {
             at,

@@ -238,3 +238,84 @@ fn what_another_program_wrote_and_what_was_imported_neither_counts_nor_goes() {
     say(&sessions, "three", &["hello"]);
     assert_eq!(away(), ["one"]);
 }
+
+/// Writes a session as another program does.
+fn write_theirs(fixture: &Fixture, id: &str, name: &str, said: &[&str]) {
+    std::fs::create_dir_all(fixture.path()).expect("the directory");
+    let roles = ["user", "assistant"].into_iter().cycle();
+    let messages: Vec<_> = said
+        .iter()
+        .zip(roles)
+        .map(|(text, role)| serde_json::json!({"role": role, "content": text}))
+        .collect();
+    let text = serde_json::json!({
+        "metadata": {"id": id, "name": name, "createdAt": "2025-01-04T14:32:15.001Z"},
+        "messages": messages,
+    });
+    std::fs::write(fixture.path().join(format!("{id}.json")), text.to_string()).expect(id);
+}
+
+#[test]
+fn a_session_that_another_program_moves_is_found_by_its_new_id_and_keeps_its_name() {
+    for by_hand in [false, true] {
+        let fixture = Fixture::new();
+        write_theirs(&fixture, "Parts", "Spare Parts", &["one", "two"]);
+        let id = fixture.sessions().select("Parts").expect("there");
+        match by_hand {
+            // The file still contains its old id.
+            true => std::fs::rename(
+                fixture.path().join("Parts.json"),
+                fixture.path().join("Moved-Id.json"),
+            )
+            .expect("moved"),
+            false => {
+                std::fs::remove_file(fixture.path().join("Parts.json")).expect("removed");
+                write_theirs(&fixture, "Moved-Id", "Spare Parts", &["one", "two"]);
+            }
+        }
+        for _ in 0..2 {
+            let sessions = fixture.sessions();
+            assert_eq!(sessions.select("Moved-Id").expect("by its new id"), id);
+            assert!(sessions.select("Parts").is_err());
+            let session = sessions.get(id).expect("there");
+            let shown = (session.shown_id(), session.shown_name());
+            assert_eq!(shown, ("Moved-Id".into(), "Spare Parts".into()), "by hand: {by_hand}");
+        }
+        assert_eq!(fixture.json("Moved-Id.json")["metadata"]["name"], "Spare Parts");
+    }
+}
+
+#[test]
+fn the_id_of_a_file_leads_to_the_conversation_in_it_after_an_earlier_message_was_changed() {
+    let fixture = Fixture::new();
+    write_theirs(&fixture, "EditMe", "Edit Me", &["one", "two", "three"]);
+    let before = fixture.sessions().select("EditMe").expect("there");
+    write_theirs(&fixture, "EditMe", "Edit Me", &["one, changed", "two", "three"]);
+    for _ in 0..2 {
+        let sessions = fixture.sessions();
+        let id = sessions.select("EditMe").expect("there");
+        assert_ne!(id, before);
+        assert_eq!(texts(&sessions, id), ["one, changed", "two", "three"]);
+        assert_eq!(sessions.get(id).expect("there").shown_id(), "EditMe");
+        assert_eq!(texts(&sessions, before), ["one", "two", "three"], "nothing is lost");
+    }
+}
+
+#[test]
+fn renaming_or_archiving_a_session_does_not_make_it_the_last_one() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    say(&sessions, "plan", &["one"]);
+    let [other, third] = ["other", "third"].map(|name| say(&sessions, name, &["two"]));
+    drop(sessions);
+    std::fs::write(fixture.path().join("last_session"), "plan").expect("written");
+    let sessions = fixture.sessions();
+    sessions.rename(other, &Name::new("Renamed").expect("a name")).expect("renamed");
+    sessions.archive(third).expect("archived");
+    drop(sessions);
+    assert_eq!(fixture.seed2(&["last"]), "plan");
+    let sessions = fixture.sessions();
+    add(&sessions, other, &["three"]);
+    drop(sessions);
+    assert_eq!(fixture.seed2(&["last"]), "renamed");
+}

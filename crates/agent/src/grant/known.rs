@@ -332,7 +332,8 @@ fn is_listed(word: &str, options: &[&str]) -> bool {
         if listed(&format!("-{letter}:")) {
             return true;
         }
-        if !listed(&format!("-{letter}")) && !(letter.is_ascii_digit() && listed("-1")) {
+        let is_listed = listed(&format!("-{letter}")) || letter.is_ascii_digit() && listed("-1");
+        if !is_listed {
             return false;
         }
     }
@@ -348,7 +349,6 @@ fn stays_here(word: &str, expands: bool) -> bool {
         part == ".." || expands && part.starts_with('.') && part.contains(['*', '?', '['])
     };
     // Behind the letter of an option, a path may begin anywhere.
-    !(is_short && word.contains('/'))
-        && !value.starts_with(['/', '~'])
-        && !value.split('/').any(leads_out)
+    let leads_elsewhere = value.starts_with(['/', '~']) || value.split('/').any(leads_out);
+    !(leads_elsewhere || is_short && word.contains('/'))
 }

@@ -294,8 +294,8 @@ impl Store {
         (outcome, lists_the_others)
     }
 
-    /// The schema, if SQLite can follow every B-tree to every row. What is in the rows does not
-    /// matter, nor whether an index has the same values.
+    /// The schema, if SQLite can follow every B-tree to every row, and every index has the values of
+    /// its rows: lists are read from an index. What else is in the rows does not matter.
     fn intact_schema(&self) -> Option<Vec<String>> {
         let read = |sql: &str| -> rusqlite::Result<Vec<String>> {
             let database = Connection::open(self.database())?;
@@ -304,8 +304,7 @@ impl Store {
             rows.collect()
         };
         let lines = read("PRAGMA integrity_check").ok()?.join("\n");
-        let values =
-            ["ok", " missing from index ", " value in ", "values differ from index", "wrong # of"];
+        let values = ["ok", " value in "];
         let intact = lines.lines().all(|line| values.iter().any(|value| line.contains(value)));
         let sql = "SELECT concat_ws(' ', type, name, tbl_name, rootpage, sql) FROM sqlite_schema";
         read(sql).ok().filter(|_| intact)

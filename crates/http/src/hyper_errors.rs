@@ -55,7 +55,7 @@ fn explained(bytes: &[u8]) -> Option<Vec<u8>> {
         b"14" | b"31" => Problem::head_too_large(format!(
             "a request has at most {HEADERS_MAX} headers and {HEAD_BYTES_MAX} bytes of them"
         )),
-        _ => Problem::not_http("these bytes are not a request of HTTP/1.1 or HTTP/1.0"),
+        _ => Problem::not_http("these bytes are not a request in HTTP/1.0 or HTTP/1.1"),
     };
     Some(problem.alone())
 }

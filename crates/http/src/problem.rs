@@ -76,8 +76,8 @@ macro_rules! kinds {
 kinds! {
     bad_request: 400, "/problems/bad-request", "The request is not valid",
         "correct the field that `detail` names; nothing was stored";
-    not_http: 400, "/problems/http", "This is not a request of HTTP/1",
-        "send HTTP/1.1 without TLS; for HTTPS or HTTP/2, put a proxy in front";
+    not_http: 400, "/problems/http", "This is not an HTTP/1 request",
+        "use plain HTTP/1.1; for HTTPS or HTTP/2, put a proxy in front";
     unauthorized: 401, "/problems/unauthorized", "A token is needed",
         "send `Authorization: Bearer rt_…`; create a token with `rethread token create`";
     bad_host: 403, "/problems/host", "Host not allowed",

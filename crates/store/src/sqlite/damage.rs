@@ -170,7 +170,12 @@ fn text_that_is_not_utf_8_is_damage_to_its_session_alone() {
         let what = format!("{table}.{column}");
         std::fs::write(&path, &good).expect("written");
         let key = if table == "sessions" { "n = 2" } else { "session = 2" };
-        let row = if table == "entries" { "session = 2 AND seq = 3" } else { key };
+        let row = match table {
+            "entries" => "session = 2 AND seq = 3",
+            // Its readable id is a key as well.
+            "keys" => "session = 2 AND key NOT LIKE 'readable-id:%'",
+            _ => key,
+        };
         let bad = format!("{BAD} || substr(coalesce({column}, ''), 2)");
         let sql = format!("UPDATE {table} SET {column} = {bad} WHERE {row}");
         let database = Connection::open(&path).expect("the file");

@@ -263,7 +263,7 @@ fn sessions_that_were_put_into_one_file_are_apart() {
     );
     assert_eq!(collected.sessions.len(), 3);
     assert!(
-        collected.account.notes.iter().any(|note| note.starts_with("2 sessions")),
+        collected.account.notes.iter().any(|note| note.starts_with("2 unrelated sessions")),
         "{:?}",
         collected.account
     );

@@ -138,7 +138,7 @@ mod tests {
         let told = String::from_utf8(explained(odd).expect("explained")).expect("text");
         assert!(told.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{told}");
         // It has no fields that could be corrected.
-        assert!(!told.contains("field") && told.contains("without TLS"), "{told}");
+        assert!(!told.contains("field") && told.contains("plain HTTP/1.1"), "{told}");
         for other in [
             &b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"[..],
             b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}",

@@ -136,9 +136,7 @@ impl PermissionPrompt {
     fn choices(&self) -> String {
         let always = match &self.request.always {
             // It is above, in full.
-            Some(Grant::Exactly(_)) => {
-                " · a always, in this session: exactly this command".to_owned()
-            }
+            Some(Grant::Exactly(_)) => " · a always: exactly this command".to_owned(),
             Some(grant) => {
                 format!(" · a always, in this session: {}", one_line(&grant.to_string()))
             }

@@ -191,7 +191,7 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     window.say("go");
     asks(&window, &["command: touch one"]);
     window.say("a");
-    let exactly = "a always, in this session: exactly this command · e";
+    let exactly = "a always: exactly this command · e";
     let shown = asks(&window, &["command: touch three; touch four", exactly]);
     assert!(!shown.contains("command: touch two"), "{shown}");
     window.say("n");

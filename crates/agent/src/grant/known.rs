@@ -11,7 +11,7 @@
 pub(super) enum Rest {
     /// With any options.
     AnyOptions,
-    /// With these options. `-n:` has a value, `-1` stands for any number.
+    /// With these options. `-n:` has a value, `-1` means any number.
     Options(&'static [&'static str]),
 }
 
@@ -323,7 +323,7 @@ fn is_listed(word: &str, options: &[&str]) -> bool {
     if options.contains(&name) {
         return true;
     }
-    // Letters can be put together, and the last one may have its value behind it: `-vp3`.
+    // Letters can be put together, and the last one may be followed by its value: `-vp3`.
     let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
         return false;
     };

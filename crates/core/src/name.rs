@@ -9,7 +9,9 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 use uuid::Uuid;
 
-use crate::limits::{KEY_BYTES_MAX, NAME_CHARS_MAX, NAME_INPUT_CHARS_MAX, OWNER_BYTES_MAX};
+use crate::limits::{
+    KEY_BYTES_MAX, NAME_CHARS_MAX, NAME_INPUT_CHARS_MAX, NAME_TRIES_MAX, OWNER_BYTES_MAX,
+};
 
 /// Why a name, a key or an owner was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -269,6 +271,13 @@ impl Name {
         // Letters that fold to two characters may leave no room for the number.
         let fits = name.folded.ends_with(&suffix);
         if fits { name } else { with_suffix(&self.folded) }
+    }
+
+    /// This name, and then with numbers after it, from 2 on: for as many attempts as are made to
+    /// find one that is free.
+    pub fn candidates(&self) -> impl Iterator<Item = Name> {
+        let numbers = (2..=NAME_TRIES_MAX).map(|number| self.numbered(number));
+        std::iter::once(self.clone()).chain(numbers)
     }
 
     /// The spelling, as it was typed.

@@ -1,6 +1,7 @@
 //! JSON kept byte for byte.
 
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// A JSON value exactly as it was written: spacing, key order and digits included.
@@ -66,6 +67,74 @@ impl PartialEq for Raw {
 impl std::fmt::Debug for Raw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.get())
+    }
+}
+
+/// The fields of a JSON object in their order, each as it was written. If several have the same
+/// name, the last one counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fields(pub Vec<(String, Raw)>);
+
+impl Fields {
+    /// Reads an object.
+    ///
+    /// # Errors
+    ///
+    /// The parser's error if the text is not a JSON object.
+    pub fn parse(json: &str) -> Result<Fields, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    /// The value of a field.
+    pub fn get(&self, name: &str) -> Option<&Raw> {
+        self.0.iter().rfind(|(key, _)| key == name).map(|(_, raw)| raw)
+    }
+
+    /// Removes a field.
+    pub fn take(&mut self, name: &str) -> Option<Raw> {
+        let value = self.get(name).cloned();
+        self.0.retain(|(key, _)| key != name);
+        value
+    }
+
+    /// Removes a field, if it is a string.
+    pub fn take_text(&mut self, name: &str) -> Option<String> {
+        let text = self.get(name).and_then(Raw::as_text)?;
+        self.take(name);
+        Some(text)
+    }
+
+    /// The object.
+    pub fn json(&self) -> String {
+        Raw::of(self).get().to_owned()
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, raw)| (name, raw)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Fields::default();
+                while let Some(field) = map.next_entry()? {
+                    fields.0.push(field);
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Object)
     }
 }
 

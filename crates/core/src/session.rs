@@ -1,7 +1,5 @@
 //! The header of one conversation.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +7,7 @@ use crate::entry::{Origin, Tally};
 use crate::limits::PREVIEW_CHARS;
 use crate::message::Message;
 use crate::name::{Key, Name, Owner, SessionId};
-use crate::raw::Raw;
+use crate::raw::{Fields, Raw};
 use crate::usage::UsageByModel;
 use crate::world::rfc3339;
 
@@ -254,8 +252,8 @@ impl<'de> Deserialize<'de> for ExtraFields {
         let raw = Raw::deserialize(deserializer)?;
         let fields = match raw.get().starts_with('[') {
             true => serde_json::from_str(raw.get()),
-            false => serde_json::from_str::<BTreeMap<String, Raw>>(raw.get()).map(|fields| {
-                fields.into_iter().map(|(name, raw)| (format!("/{name}"), raw)).collect()
+            false => Fields::parse(raw.get()).map(|fields| {
+                fields.0.into_iter().map(|(name, raw)| (format!("/{name}"), raw)).collect()
             }),
         };
         fields.map(ExtraFields).map_err(serde::de::Error::custom)

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use crate::blob::{BlobId, BlobInfo};
 use crate::entry::{Entry, EntryId, NewEntry};
 use crate::name::{Key, Name, Owner, SessionId};
+use crate::readable_id;
 use crate::search::{Hit, Query};
 use crate::session::{ExtraFields, Header, ProfileChange, Session, Trash};
 
@@ -325,11 +326,13 @@ impl From<ProfileChange> for Change {
 }
 
 impl Change {
-    /// Moves a session to the trash, with the keys that point at it. Its name there is
-    /// [`Name::in_trash`], by which stores may look for it.
-    pub fn to_trash(header: &Header, keys: Vec<Key>, at: Timestamp) -> Change {
-        let trash = Trash { at, name: Some(header.name.clone()), keys };
-        let name = Some(Name::in_trash(header.id));
+    /// Moves a session to the trash, with the keys that point at it and its readable id. Its name
+    /// there is [`Name::in_trash`], by which stores may look for it.
+    pub fn to_trash(session: &Session, at: Timestamp) -> Change {
+        let readable_id = session.readable_id.iter().filter_map(|id| readable_id::key(id).ok());
+        let keys = session.keys.iter().cloned().chain(readable_id).collect();
+        let trash = Trash { at, name: Some(session.header.name.clone()), keys };
+        let name = Some(Name::in_trash(session.id()));
         Change { name, trash: Some(Some(trash)), ..Change::default() }
     }
 

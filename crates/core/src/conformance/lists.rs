@@ -92,8 +92,8 @@ pub(super) fn what_was_thrown_away_is_listed_by_itself(place: &dyn Factory) {
     let child = Header { parent: Some(continued), ..header(place) };
     let child = store.create(&child, &[], &[]).expect("created").id();
     for id in [goes, child] {
-        let before = store.get(&owner(), id).expect("there").header;
-        let away = Change::to_trash(&before, Vec::new(), place.world().now());
+        let before = store.get(&owner(), id).expect("there");
+        let away = Change::to_trash(&before, place.world().now());
         let session = store.update(&owner(), id, &away).expect("thrown away");
         assert_eq!(session.header.trash.map(|trash| *trash), away.trash.flatten());
     }

@@ -18,7 +18,7 @@ fn name(text: &str) -> Name {
 
 /// Moves a session to the trash, as a verb does.
 fn throw_away(place: &dyn Factory, session: &Session) -> Change {
-    Change::to_trash(&session.header, session.keys.clone(), place.world().now())
+    Change::to_trash(session, place.world().now())
 }
 
 fn back(session: &Session) -> Change {

@@ -1,7 +1,6 @@
 //! Names and titles of sessions.
 
 use super::{Error, Result, Sessions};
-use crate::limits::NAME_TRIES_MAX;
 use crate::name::{Name, SessionId};
 use crate::session::{ProfileChange, Session};
 use crate::store::{Change, StoreError};
@@ -14,8 +13,7 @@ impl Sessions {
     ///
     /// [`Error::NoFreeName`], [`StoreError::NotFound`], and I/O errors.
     pub fn rename(&self, id: SessionId, name: &Name) -> Result<Session> {
-        for number in 1..1 + NAME_TRIES_MAX {
-            let tried = if number == 1 { name.clone() } else { name.numbered(number) };
+        for tried in name.candidates() {
             let profile = ProfileChange { title: Some(None), ..ProfileChange::default() };
             match self.update(id, &Change { name: Some(tried), ..profile.into() }) {
                 Err(Error::Store(StoreError::NameTaken { .. })) => {}

@@ -16,7 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Error, Purged, Result, SelectError, Sessions};
-use crate::limits::{NAME_TRIES_MAX, PAGE_ROWS_MAX, TRASH_KEPT, TRASH_SWEPT_EVERY};
+use crate::limits::{PAGE_ROWS_MAX, TRASH_KEPT, TRASH_SWEPT_EVERY};
 use crate::name::{Name, Owner, SessionId};
 use crate::readable_id;
 use crate::session::Session;
@@ -30,11 +30,7 @@ impl Sessions {
     /// [`StoreError::NotFound`]; [`StoreError::Held`] while a turn runs; otherwise I/O errors.
     pub fn trash(&self, id: SessionId) -> Result<Session> {
         let session = self.get(id)?;
-        let mut keys = session.keys.clone();
-        if let Some(readable_id) = &session.readable_id {
-            keys.push(readable_id::key(readable_id)?);
-        }
-        let change = Change::to_trash(&session.header, keys, self.world.now());
+        let change = Change::to_trash(&session, self.world.now());
         let trashed = self.store.update(&self.owner, id, &change)?;
         self.sweep_trash();
         Ok(as_it_was(trashed))
@@ -50,8 +46,7 @@ impl Sessions {
         let stored = self.store.get(&self.owner, id)?;
         let trash = stored.header.trash.ok_or(StoreError::NotFound { id })?;
         let name = trash.name.unwrap_or_else(|| Name::of_time(stored.header.created_at, id));
-        for number in 1..1 + NAME_TRIES_MAX {
-            let tried = if number == 1 { name.clone() } else { name.numbered(number) };
+        for tried in name.candidates() {
             let change = Change { name: Some(tried), trash: Some(None), ..Change::default() };
             match self.store.update(&self.owner, id, &change) {
                 Err(StoreError::NameTaken { .. }) => {}

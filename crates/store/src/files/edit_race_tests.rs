@@ -17,10 +17,6 @@ type Deed = Box<dyn FnOnce() + Send>;
 struct Meddled(Mutex<Option<(&'static str, Deed)>>);
 
 impl Disk for Meddled {
-    fn open(&self, path: &Path) -> io::Result<File> {
-        Real.open(path)
-    }
-
     fn create(&self, path: &Path) -> io::Result<File> {
         let file = Real.create(path)?;
         let is_it = |name: &str| path.to_string_lossy().contains(&format!("{name}.tmp."));
@@ -29,30 +25,6 @@ impl Disk for Meddled {
             deed();
         }
         Ok(file)
-    }
-
-    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
-        Real.write(file, bytes)
-    }
-
-    fn sync(&self, file: &File) -> io::Result<()> {
-        Real.sync(file)
-    }
-
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        Real.sync_folder(folder)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Real.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        Real.remove(path)
-    }
-
-    fn folder(&self, path: &Path) -> io::Result<()> {
-        Real.folder(path)
     }
 }
 

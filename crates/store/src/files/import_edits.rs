@@ -12,26 +12,30 @@
 //! file is recorded before a session is created from it, and after a session was changed by it:
 //! after a crash in between, the two are compared again, and found equal.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io::ErrorKind::NotFound;
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use rethread_core::entry::{Origin, Started, fingerprint};
-use rethread_core::limits::{MESSAGE_BYTES_MAX, NAME_TRIES_MAX};
+use rethread_core::limits::MESSAGE_BYTES_MAX;
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
-use rethread_core::session::{Parent, ProfileChange};
+use rethread_core::session::{ExtraFields, Parent};
 use rethread_core::store::{At, Bind, Change, Result};
 use rethread_core::world::rfc3339;
 use rethread_core::{
-    Body, EntryId, Header, Name, NewEntry, Owner, Raw, SessionId, Store, StoreError, readable_id,
+    Body, EntryId, Header, Name, NewEntry, Owner, Raw, Session, SessionId, Store, StoreError,
+    readable_id,
 };
+use uuid::Uuid;
 
 use super::compare::{Likeness, first_new};
-use super::disk::OrStoreError;
+use super::disk::{failed, is_draft, names};
 use super::mirror::{Pass, Reach, made_of};
 use super::visible::{
-    self, ACTIVE, NoSession, SUMMARY, Visible, VisibleMessage, is_stem, likeness, set_called,
-    shown_name, stem_of,
+    self, ACTIVE, NoSession, Visible, VisibleMessage, is_stem, likeness, set_called, shown_name,
+    stem_of,
 };
 use crate::sqlite::{Location, Mirrored, Shown, Stamp};
 
@@ -74,39 +78,25 @@ impl Pass<'_> {
     /// Imports all changes to the visible files.
     pub(super) fn look(&mut self) -> Result<()> {
         let mirror = self.mirror;
-        let now = mirror.way.world.now();
         let files = self.session_files()?;
-        let shown = |pass: &Self| -> HashMap<PathBuf, SessionId> {
-            let all = pass.all.values().filter_map(|one| Some((one.shown.as_ref()?, one.id)));
-            all.map(|(shown, id)| (mirror.path_of(&shown.at), id)).collect()
+        let shown = self.all.values().filter_map(|one| Some((one.shown.as_ref()?, one.id)));
+        let known: HashMap<PathBuf, SessionId> =
+            shown.map(|(shown, id)| (mirror.path_of(&shown.at), id)).collect();
+        let skipped = &self.seen.skipped;
+        let is_there = |path: &PathBuf, id: &SessionId| {
+            // Nothing is known about what is in an archive that is not a folder.
+            let hidden = path.parent().is_some_and(|folder| skipped.contains_key(folder));
+            let there = files.contains_key(path) || skipped.contains_key(path);
+            there || hidden || self.all[id].held
         };
-        let known = shown(self);
-        let hidden = self.seen.skipped.contains_key(&mirror.archive());
-        let mut gone: Vec<SessionId> = Vec::new();
-        for (path, id) in &known {
-            let one = &self.all[id];
-            let archived = one.shown.as_ref().is_some_and(|shown| shown.at.archived);
-            let there = files.contains_key(path)
-                || self.seen.skipped.contains_key(path)
-                || hidden && archived;
-            if !there && !one.is_held(now) {
-                gone.push(*id);
-            }
-        }
+        let gone = known.iter().filter(|(path, id)| !is_there(path, id)).map(|(_, id)| *id);
+        let mut gone: BTreeSet<SessionId> = gone.collect();
         for found in files.values().filter(|found| !known.contains_key(&found.path)) {
             self.meet(found, &files, &mut gone)?;
         }
-        for (path, id) in shown(self) {
-            let Some(one) = self.all.get(&id).filter(|one| !one.is_held(now)) else { continue };
-            let Some(found) = files.get(&path) else { continue };
-            let Some(seen) = one.shown.clone().filter(|seen| seen.stamp != found.stamp) else {
-                continue;
-            };
-            match one.wanted() {
-                Some(_) => self.compare(id, found, seen)?,
-                // It is in the trash, and its file belongs to another program now: the next look
-                // imports it.
-                None => self.keep(&[(id, None)])?,
+        for (path, id) in known {
+            if let Some(found) = files.get(&path) {
+                self.compare(id, found)?;
             }
         }
         for id in gone {
@@ -116,61 +106,58 @@ impl Pass<'_> {
                 self.keep(&[(id, None)])?;
             }
         }
-        self.index_is_right()
+        if self.write_index()? { mirror.sync_visible() } else { Ok(()) }
     }
 
     /// The session files; anything else that ends in `.json` is recorded as ignored.
     fn session_files(&mut self) -> Result<BTreeMap<PathBuf, Found>> {
-        let mut files = BTreeMap::new();
-        let mut left: BTreeMap<PathBuf, Skipped> = BTreeMap::new();
+        const ACTION: &str = "read the directory";
+        let (mut files, mut left) = (BTreeMap::new(), BTreeMap::new());
+        let skipped = |stamp, why: &str| Skipped { stamp, why: why.to_owned(), damaged: false };
         for (folder, archived) in [(self.mirror.root.clone(), false), (self.mirror.archive(), true)]
         {
-            match folder.symlink_metadata() {
-                // The directory itself may be a link: the user chose it.
-                Ok(there) if archived && !there.is_dir() => {
-                    let why = "it is not a folder, so nothing can be archived".to_owned();
-                    let stamp = Stamp::of(&there);
-                    left.insert(folder, Skipped { stamp, why, damaged: false });
-                    continue;
-                }
-                Ok(_) => {}
-                Err(_) => continue,
+            let Ok(there) = folder.symlink_metadata() else { continue };
+            // The directory itself may be a link: the user chose it.
+            if archived && !there.is_dir() {
+                let why = "it is not a folder, so nothing can be archived";
+                left.insert(folder, skipped(Stamp::of(&there), why));
+                continue;
             }
-            for entry in std::fs::read_dir(&folder).or_store_error(&folder, "read the directory")? {
-                let entry = entry.or_store_error(&folder, "read the directory")?;
-                let path = entry.path();
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let Some(stem) = name.strip_suffix(".json") else { continue };
-                if !archived && stem == "index" {
-                    continue;
+            for name in names(&folder).map_err(failed(&folder, ACTION))? {
+                let path = folder.join(&name);
+                if is_draft(&name) && self.mirror.reach == Reach::All {
+                    // A crash left it: whoever writes one holds the lock.
+                    self.disk().remove(&path).map_err(failed(&path, ACTION))?;
                 }
+                let stem = name.strip_suffix(".json").filter(|stem| archived || *stem != "index");
+                let Some(stem) = stem.map(str::to_owned) else { continue };
                 let there = match path.symlink_metadata() {
                     // It was deleted in the meantime.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    Err(error) if error.kind() == NotFound => continue,
                     // A file that cannot be examined must not count as deleted.
-                    there => there.or_store_error(&path, "read the directory")?,
+                    there => there.map_err(failed(&path, ACTION))?,
                 };
                 let stamp = Stamp::of(&there);
                 let wrong = [
                     (there.is_symlink(), "it is a link, and links are not followed"),
                     (!there.is_file(), "it is not a file"),
-                    (!is_stem(stem), "its name is not a session id"),
+                    (!is_stem(&stem), "its name is not a session id"),
                     (stamp.size > FILE_BYTES_MAX, "it is too large to be a session"),
                 ];
                 if let Some((_, why)) = wrong.into_iter().find(|(is, _)| *is) {
-                    left.insert(path, Skipped { stamp, why: why.to_owned(), damaged: false });
+                    left.insert(path, skipped(stamp, why));
                     continue;
                 }
-                let at = Location { stem: stem.to_owned(), archived };
+                let at = Location { stem, archived };
                 files.insert(path.clone(), Found { path, at, stamp });
             }
         }
         // A file that could not be read is not read again before it changes.
-        for (path, skipped) in std::mem::take(&mut self.seen.skipped) {
-            if files.get(&path).is_some_and(|found| found.stamp == skipped.stamp) {
-                left.insert(path, skipped);
-            }
-        }
+        let before = std::mem::take(&mut self.seen.skipped).into_iter();
+        let same = |(path, skipped): &(PathBuf, Skipped)| {
+            files.get(path).is_some_and(|found| found.stamp == skipped.stamp)
+        };
+        left.extend(before.filter(same));
         self.seen.skipped = left;
         Ok(files)
     }
@@ -185,21 +172,17 @@ impl Pass<'_> {
         if self.seen.skipped.contains_key(&found.path) {
             return None;
         }
-        let bytes = match std::fs::read(&found.path) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                self.skip(found, format!("it cannot be read: {error}"), true);
-                return None;
-            }
-        };
-        let (why, damaged) = match visible::parse(&String::from_utf8_lossy(&bytes)) {
-            Ok(visible) => match too_much(&visible, bytes.len()) {
-                None => return Some(visible),
-                Some(why) => (why, known),
+        let (why, damaged) = match std::fs::read(&found.path) {
+            Err(error) => (format!("it cannot be read: {error}"), true),
+            Ok(bytes) => match visible::parse(&String::from_utf8_lossy(&bytes)) {
+                Ok(visible) => match too_much(&visible, bytes.len()) {
+                    None => return Some(visible),
+                    Some(why) => (why, known),
+                },
+                // Something else has taken the place of a session file.
+                Err(NoSession::Other(why)) => (why, known),
+                Err(NoSession::Broken(why)) => (why, true),
             },
-            // Something else has taken the place of a session file.
-            Err(NoSession::Other(why)) => (why, known),
-            Err(NoSession::Broken(why)) => (why, true),
         };
         self.skip(found, why, damaged);
         None
@@ -210,32 +193,27 @@ impl Pass<'_> {
         &mut self,
         found: &Found,
         files: &BTreeMap<PathBuf, Found>,
-        gone: &mut Vec<SessionId>,
+        gone: &mut BTreeSet<SessionId>,
     ) -> Result<()> {
         let Some(visible) = self.read_visible(found, false) else { return Ok(()) };
-        // A session without a file may have lost it to a crash just when it was written; and if the
-        // power failed while a file was moved, it may be in both places.
-        let is_missed = |one: &&Mirrored| match &one.shown {
-            None => one.wanted().is_some(),
-            Some(shown) => shown.sum == visible.sum && one.wanted().as_ref() == Some(&found.at),
-        };
-        let missed: Vec<SessionId> =
-            self.all.values().filter(is_missed).map(|one| one.id).collect();
-        for id in gone.iter().copied().chain(missed).collect::<Vec<_>>() {
-            if self.is_renamed(id, &visible)? {
-                gone.retain(|other| *other != id);
-                self.follow(id, found, &visible)?;
-                let before = self.all.get(&id).and_then(|one| one.shown.clone());
-                let Some(before) = before.filter(|before| before.sum == visible.sum) else {
-                    return self.take_in(id, found, visible);
-                };
-                // Moved, not changed.
-                let path = self.mirror.path_of(&before.at);
-                if self.mirror.reach == Reach::All && Stamp::at(&path) == Some(before.stamp) {
-                    self.mirror.way.disk.remove(&path).or_store_error(&path, "move a file")?;
-                }
-                return self.keep(&[(id, Some(found.moved(before)))]);
+        if let Some(id) = self.session_of(found, &visible, gone)? {
+            gone.remove(&id);
+            self.follow(id, found, &visible)?;
+            let before = self.all.get(&id).and_then(|one| one.shown.clone());
+            let path = before.as_ref().map(|before| self.mirror.path_of(&before.at));
+            if let Some((path, before)) = path.zip(before.as_ref())
+                && self.mirror.reach == Reach::All
+                && Stamp::at(&path) == Some(before.stamp)
+            {
+                self.disk().remove(&path).map_err(failed(&path, "move a file"))?;
             }
+            return match before {
+                // Moved, not changed.
+                Some(before) if before.sum == visible.sum => {
+                    self.keep(&[(id, Some(found.moved(before)))])
+                }
+                _ => self.take_in(id, found, visible),
+            };
         }
         let other = Location { stem: visible.id.clone(), archived: found.at.archived };
         if other != found.at && files.contains_key(&self.mirror.path_of(&other)) {
@@ -246,18 +224,58 @@ impl Pass<'_> {
         self.adopt(found, &visible)
     }
 
+    /// The session that a file without one belongs to: its own file is missing, or was lost to a
+    /// crash just when it was written; or the power failed while it was moved, and it is in both
+    /// places.
+    fn session_of(
+        &self,
+        found: &Found,
+        visible: &Visible,
+        gone: &BTreeSet<SessionId>,
+    ) -> Result<Option<SessionId>> {
+        let ours = visible.ours.as_ref().map(|header| header.id);
+        for one in self.all.values() {
+            let is_missed = match &one.shown {
+                None => one.wanted().is_some(),
+                Some(_) if gone.contains(&one.id) => true,
+                Some(shown) => {
+                    let same = shown.sum == visible.sum || ours == Some(one.id);
+                    same && one.wanted().as_ref() == Some(&found.at)
+                }
+            };
+            if is_missed
+                && ours.map_or_else(|| self.is_renamed(one, visible), |id| Ok(id == one.id))?
+            {
+                return Ok(Some(one.id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file of another program is that of a session under another name.
+    fn is_renamed(&self, one: &Mirrored, visible: &Visible) -> Result<bool> {
+        let created_at = one.header.as_ref().map(|header| header.created_at);
+        if visible.created_at.is_none() || visible.created_at != created_at {
+            return Ok(false);
+        }
+        match self.log_of(one) {
+            // Created in the same millisecond, it is the same; and what is left of it is kept.
+            Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => Ok(true),
+            log => Ok(first_new(&log?.0, &visible.likenesses()).is_some()),
+        }
+    }
+
     /// Imports a file as a new session.
     fn adopt(&mut self, found: &Found, visible: &Visible) -> Result<()> {
-        let known = |id: SessionId| self.all.contains_key(&id);
-        let ours = visible.ours.clone().filter(|header| !known(header.id));
+        let ours = visible.ours.clone().filter(|header| !self.all.contains_key(&header.id));
         // The id that another program gave it is known to users.
         let key = readable_id::key(&found.at.stem).ok().filter(|_| ours.is_none());
         let key = key.filter(|key| matches!(self.db().resolve(&Owner::local(), key), Ok(None)));
         let binds: Vec<Bind> = key.into_iter().map(|key| Bind { key, seen: None }).collect();
         let header = ours.unwrap_or_else(|| {
-            let written = jiff::Timestamp::from_millisecond(found.stamp.changed / 1_000_000);
-            let at = visible.created_at.or(visible.last_activity_at).or(written.ok());
-            let at = at.unwrap_or_else(|| self.mirror.way.world.now());
+            let written = Timestamp::from_millisecond(found.stamp.changed / 1_000_000).ok();
+            let at = visible.created_at.or(visible.last_activity_at).or(written);
+            let at = at.unwrap_or_else(|| self.mirror.options.world.now());
             let file = format!("{}/{}", found.at.archived, found.at.stem);
             Header::new(SessionId(self.id_for(at, &file)), Owner::local(), at)
         });
@@ -282,13 +300,12 @@ impl Pass<'_> {
         let mut entries = entries_of(visible, 0, &header, HashSet::new(), id_for);
         if let Some(body) = started.clone().map(Body::Started) {
             let at = entries.last().map_or(header.created_at, |entry| entry.at);
-            let (id, measure) = (self.mirror.way.world.uuid().into(), measure(&body, |_| None));
+            let (id, measure) = (self.mirror.options.world.uuid().into(), measure(&body, |_| None));
             entries.push(NewEntry { id, at, body, measure });
         }
         let shown = shown(found, visible, &header, entries.len() as u64);
         self.keep(&[(header.id, Some(shown))])?;
-        self.commit()?;
-        match self.db().create(&header, &entries, binds) {
+        match self.commit()?.create(&header, &entries, binds) {
             // Another process was faster; the next look handles what is there then.
             Err(StoreError::NameTaken { .. } | StoreError::KeyMoved { .. }) => Ok(()),
             // Another owner has a session with the id in the file.
@@ -304,9 +321,9 @@ impl Pass<'_> {
 
     /// An id for something in a file. If nothing can be stored, it is derived from the file, so
     /// that it is the same the next time.
-    fn id_for(&self, at: jiff::Timestamp, what: &str) -> uuid::Uuid {
+    fn id_for(&self, at: Timestamp, what: &str) -> Uuid {
         if self.mirror.reach != Reach::Visiting {
-            return self.mirror.way.world.uuid();
+            return self.mirror.options.world.uuid();
         }
         let mut bits = [0; 10];
         bits.copy_from_slice(&fingerprint("visiting", what)[..10]);
@@ -316,57 +333,51 @@ impl Pass<'_> {
 
     /// The header with the fields of the file.
     fn described(&self, mut header: Header, visible: &Visible, stem: &str) -> Header {
-        // A program that does not know a field leaves it out, which means nothing.
-        let said = [
-            (&mut header.profile.description, &visible.description),
-            (&mut header.profile.provider, &visible.provider),
-            (&mut header.profile.model, &visible.model),
-        ];
-        for (ours, theirs) in said.into_iter().filter(|(_, theirs)| theirs.is_some()) {
-            ours.clone_from(theirs);
-        }
+        visible.profile.apply(&mut header.profile);
         let shown = visible.name.as_deref().unwrap_or(stem);
         let before = shown_name(&header);
-        if shown != before || !self.is_free(&header.name, header.id) {
-            header.name = self.free_name(shown, stem, header.id);
-        }
-        header.extra = Default::default();
+        let name = if shown == before { Ok(header.name) } else { Name::new(shown) };
+        let name = name.or_else(|_| Name::new(stem));
+        let name = name.unwrap_or_else(|_| Name::of_time(header.created_at, header.id));
+        header.name = self.free_name(&name, header.id);
         if header.profile.title.as_ref().is_none_or(|title| *title == before) {
             // Other stores show a title, and know nothing of this.
             header.profile.title = (shown != header.name.as_str()).then(|| shown.to_owned());
         }
+        header.extra = ExtraFields::default();
         set_called(&mut header, stem, shown);
         let last = visible.messages.iter().filter_map(|said| said.at).max();
         let active = visible.last_activity_at.filter(|at| Some(*at) > last);
-        let active = active.map(|at| Raw::of(&rfc3339(at)));
-        header.extra.set(ACTIVE, active);
+        header.extra.set(ACTIVE, active.map(|at| Raw::of(&rfc3339(at))));
         header.extra.0.extend(visible.extra.0.iter().cloned());
         header
     }
 
-    fn is_free(&self, name: &Name, id: SessionId) -> bool {
-        let named = |header: &Header| header.name.folded() == name.folded() && header.id != id;
-        !self.all.values().any(|one| one.header.as_ref().is_some_and(named))
+    /// The name, with a number after it if another session has it.
+    fn free_name(&self, name: &Name, id: SessionId) -> Name {
+        let others = self.all.values().filter(|one| one.id != id);
+        let taken = others.filter_map(|one| Some(one.header.as_ref()?.name.folded()));
+        let taken: HashSet<&str> = taken.collect();
+        let free = name.candidates().find(|name| !taken.contains(name.folded()));
+        free.unwrap_or_else(|| Name::of_time(self.mirror.options.world.now(), id))
     }
 
-    /// A name as close as possible to the displayed one, which no other file has.
-    fn free_name(&self, shown: &str, stem: &str, id: SessionId) -> Name {
-        let at = Name::of_time(self.mirror.way.world.now(), id);
-        let name = Name::new(shown).or_else(|_| Name::new(stem)).unwrap_or(at.clone());
-        let is_other = |name: &Name| {
-            let name = name.folded();
-            name != stem && self.mirror.is_taken(name)
-        };
-        let mut names = std::iter::once(name.clone()).chain(numbered(&name));
-        names.find(|name| self.is_free(name, id) && !is_other(name)).unwrap_or(at)
-    }
-
-    /// Compares a session with its file, which looks different.
-    fn compare(&mut self, id: SessionId, found: &Found, seen: Shown) -> Result<()> {
+    /// Compares a session with its file, if that looks different.
+    fn compare(&mut self, id: SessionId, found: &Found) -> Result<()> {
+        let Some(one) = self.all.get(&id).filter(|one| !one.held) else { return Ok(()) };
+        let shown = one.shown.clone().filter(|shown| shown.at == found.at);
+        let Some(shown) = shown.filter(|shown| shown.stamp != found.stamp) else { return Ok(()) };
+        if one.wanted().is_none() {
+            // It is in the trash, and its file belongs to another program now: the next look
+            // imports it.
+            return self.keep(&[(id, None)]);
+        }
         match self.read_visible(found, true) {
             None => Ok(()),
             // Touched, not changed.
-            Some(visible) if seen.sum == visible.sum => self.keep(&[(id, Some(found.moved(seen)))]),
+            Some(visible) if shown.sum == visible.sum => {
+                self.keep(&[(id, Some(found.moved(shown)))])
+            }
             Some(visible) => self.take_in(id, found, visible),
         }
     }
@@ -385,75 +396,68 @@ impl Pass<'_> {
     }
 
     /// The visible messages of a log, in order, and its ids.
-    fn log_of(&self, id: SessionId) -> Result<(Vec<Likeness>, HashSet<EntryId>)> {
-        let one = &self.all[&id];
+    fn log_of(&self, one: &Mirrored) -> Result<(Vec<Likeness>, HashSet<EntryId>)> {
         one.is_whole()?;
         let (mut likenesses, mut ids) = (Vec::new(), HashSet::new());
-        self.walk(id, one.entries, |entry| {
+        self.walk(one.id, one.entries, |entry| {
             likenesses.extend(likeness(&entry.body));
             ids.insert(entry.id);
         })?;
         Ok((likenesses, ids))
     }
 
-    /// Imports a file that was rewritten.
     fn reconcile(&mut self, id: SessionId, found: &Found, visible: Visible) -> Result<()> {
-        let owner = Owner::local();
-        let (ours, taken) = self.log_of(id)?;
+        let one = self.all[&id].clone();
+        let (ours, taken) = self.log_of(&one)?;
         let Some(from) = first_new(&ours, &visible.likenesses()) else {
             return self.fork(id, found, &visible);
         };
-        let one = self.all[&id].clone();
         let Some(header) = one.header.clone() else { return Ok(()) };
         let behind = self.is_out_of_date(&one);
-        let id_for = |at, what: &str| self.id_for(at, what);
-        let new = entries_of(&visible, from, &header, taken, id_for);
+        let new = entries_of(&visible, from, &header, taken, |at, what| self.id_for(at, what));
+        let mut described = self.described(header, &visible, &found.at.stem);
         if !new.is_empty() {
-            self.commit()?;
-            self.db().append(&owner, id, At::END, &new)?;
+            self.commit()?.append(&Owner::local(), id, At::END, &new)?;
+            described.imported.get_or_insert_with(|| IMPORTED.to_owned());
         }
-        let described = self.described(header.clone(), &visible, &found.at.stem);
-        let imported = header.imported.clone().or_else(|| Some(IMPORTED.to_owned()));
-        let imported = (!new.is_empty()).then_some(imported);
-        let change = Change {
-            name: (described.name != header.name).then(|| described.name.clone()),
-            profile: ProfileChange::from(described.profile.clone()),
-            extra: Some(described.extra.clone()),
-            imported,
-            ..Change::default()
-        };
-        let made_by_us = visible.ours.is_some() && new.is_empty();
-        self.commit()?;
-        let session = self.db().update(&owner, id, &change)?;
-        let entries = one.entries + new.len() as u64;
+        let session = self.change(id, described)?;
         // If the program left something out, and we have nothing to add, its file is not changed.
+        let entries = one.entries + new.len() as u64;
         let mut shown = shown(found, &visible, &session.header, entries);
-        if shown.summary.is_some() {
-            shown.summary = Some(session.tally.summary.map_or(0, |seq| seq + 1));
-        }
         if behind {
             shown.made_of = String::new();
             self.mirror.is_dirty(id);
         }
-        self.active |= made_by_us;
+        self.active |= visible.ours.is_some() && new.is_empty();
         self.keep(&[(id, Some(shown))])?;
         self.reload(id)
     }
 
+    /// Stores what is different in the header of a session.
+    pub(super) fn change(&mut self, id: SessionId, new: Header) -> Result<Session> {
+        let Some(old) = &self.all[&id].header else { return Err(StoreError::NotFound { id }) };
+        let profile = (new.profile != old.profile).then(|| new.profile.into());
+        let change = Change {
+            name: (new.name != old.name).then_some(new.name),
+            profile: profile.unwrap_or_default(),
+            archived: (new.archived != old.archived).then_some(new.archived),
+            extra: (new.extra != old.extra).then_some(new.extra),
+            imported: (new.imported != old.imported).then_some(new.imported),
+            trash: None,
+        };
+        let session = self.commit()?.update(&Owner::local(), id, &change)?;
+        self.reload(id)?;
+        Ok(session)
+    }
+
     /// Forks a session whose file diverged from the log.
     fn fork(&mut self, from: SessionId, found: &Found, visible: &Visible) -> Result<()> {
-        let (owner, world) = (Owner::local(), self.mirror.way.world.clone());
-        let parent = self.db().get(&owner, from)?;
+        let world = self.mirror.options.world.clone();
+        let parent = self.db().get(&Owner::local(), from)?;
         // The old log continues under another name, with a new file.
         if stem_of(&parent.header) == found.at.stem {
-            let is_new =
-                |name: &Name| self.is_free(name, from) && !self.mirror.is_taken(name.folded());
-            let aside = numbered(&parent.header.name).find(is_new);
-            let aside = aside.unwrap_or_else(|| Name::of_time(world.now(), from));
-            self.commit()?;
-            let change = Change { name: Some(aside), ..Change::default() };
-            self.db().update(&owner, from, &change)?;
-            self.reload(from)?;
+            let name = self.free_name(&parent.header.name.numbered(2), from);
+            self.change(from, Header { name, ..parent.header.clone() })?;
         }
         let header = Header {
             id: SessionId(world.uuid()),
@@ -474,51 +478,31 @@ impl Pass<'_> {
         self.begin(header, found, visible, Some(started), &binds)
     }
 
-    /// Whether a new file belongs to a session whose file is missing.
-    fn is_renamed(&self, id: SessionId, visible: &Visible) -> Result<bool> {
-        if let Some(ours) = &visible.ours {
-            return Ok(ours.id == id);
-        }
-        let header = self.all.get(&id).and_then(|one| one.header.as_ref());
-        if visible.created_at.is_none() || visible.created_at != header.map(|h| h.created_at) {
-            return Ok(false);
-        }
-        let ours = match self.log_of(id) {
-            // Created in the same millisecond, it is the same; and what is left of it is kept.
-            Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => return Ok(true),
-            log => log?.0,
-        };
-        Ok(first_new(&ours, &visible.likenesses()).is_some())
-    }
-
     /// Renames or moves a session like its file.
     fn follow(&mut self, id: SessionId, found: &Found, visible: &Visible) -> Result<()> {
         let (one, stem) = (&self.all[&id], &found.at.stem);
         let moved = one.wanted().as_ref() != Some(&found.at);
         let Some(mut header) = one.header.clone().filter(|_| moved) else { return Ok(()) };
-        let mut change = Change { archived: Some(found.at.archived), ..Change::default() };
+        header.archived = found.at.archived;
         // A file that was renamed by hand contains its old id. If that was also its name, the new one
         // is what the user wants.
         let renamed = visible.id != *stem;
         let before = one.shown.as_ref().map(|shown| shown.at.stem.clone());
         let is_name = |id: &String| shown_name(&header) == *id || header.name.folded() == *id;
         if renamed && before.as_ref().is_some_and(is_name) {
-            change.name = Some(self.free_name(stem, stem, id));
+            let name = Name::new(stem).unwrap_or_else(|_| header.name.clone());
+            header.name = self.free_name(&name, id);
         }
-        change.apply(&mut header);
         let shown = shown_name(&header);
         set_called(&mut header, stem, &shown);
-        change.extra = Some(header.extra);
-        let stem = stem.clone();
-        self.commit()?;
-        self.db().update(&Owner::local(), id, &change)?;
-        if let Some(before) = before.filter(|before| *before != stem) {
-            self.follow_id(id, &before, &stem)?;
+        self.change(id, header)?;
+        if let Some(before) = before.filter(|before| before != stem) {
+            self.follow_id(id, &before, stem)?;
         }
         if renamed {
             self.mirror.is_dirty(id);
         }
-        self.reload(id)
+        Ok(())
     }
 
     /// Makes a session known by its new id, if it was known by the old one.
@@ -539,11 +523,6 @@ impl Pass<'_> {
     }
 }
 
-/// A name with a number appended, for each number that is tried.
-pub(super) fn numbered(name: &Name) -> impl Iterator<Item = Name> {
-    (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number))
-}
-
 /// The state of a file that another program wrote.
 fn shown(found: &Found, visible: &Visible, header: &Header, entries: u64) -> Shown {
     Shown {
@@ -554,7 +533,6 @@ fn shown(found: &Found, visible: &Visible, header: &Header, entries: u64) -> Sho
         // A file that was renamed by hand is written again, with its new name.
         made_of: if visible.id == found.at.stem { made_of(header) } else { String::new() },
         metadata: visible.metadata.get().to_owned(),
-        summary: visible.extra.get(SUMMARY).map(|_| 0),
     }
 }
 
@@ -564,26 +542,22 @@ pub(super) fn entries_of(
     from: usize,
     header: &Header,
     mut taken: HashSet<EntryId>,
-    id_for: impl Fn(jiff::Timestamp, &str) -> uuid::Uuid,
+    id_for: impl Fn(Timestamp, &str) -> Uuid,
 ) -> Vec<NewEntry> {
-    let mut entries: Vec<NewEntry> = Vec::new();
     let last = visible.messages.len();
     let mut before = visible.created_at.unwrap_or(header.created_at);
-    for (index, said) in visible.messages.iter().enumerate().skip(from) {
+    let entry = |(index, said): (usize, &VisibleMessage)| {
         let ends = visible.last_activity_at.filter(|_| index + 1 == last);
-        let at = said.at.or(ends).unwrap_or(before);
-        before = at;
+        before = said.at.or(ends).unwrap_or(before);
         let id = said.id.clone().filter(|id| !taken.contains(id));
-        let id = id.unwrap_or_else(|| id_for(at, &format!("{}/{index}", header.id)).into());
+        let id = id.unwrap_or_else(|| id_for(before, &format!("{}/{index}", header.id)).into());
         taken.insert(id.clone());
         let body = said.body.clone();
-        let measure = measure(&body, |call| {
-            let earlier = visible.messages[..index].iter().map(|said| &said.body);
-            open_calls(earlier, call)
-        });
-        entries.push(NewEntry { id, at, body, measure });
-    }
-    entries
+        let earlier = || visible.messages[..index].iter().map(|said| &said.body);
+        let measure = measure(&body, |call| open_calls(earlier(), call));
+        NewEntry { id, at: before, body, measure }
+    };
+    visible.messages.iter().enumerate().skip(from).map(entry).collect()
 }
 
 /// Why a file of this size cannot be imported, if it cannot.
@@ -602,6 +576,7 @@ fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
     let seq = visible.messages.iter().position(large)?;
     Some(format!("message {seq} has more than {SAID_BYTES_MAX} bytes"))
 }
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -20,17 +20,18 @@ use rethread_core::session::ExtraFields;
 use rethread_core::store::{Bind, Result};
 use rethread_core::world::rfc3339;
 use rethread_core::{
-    Body, Entry, EntryId, Header, Key, Owner, Raw, SessionId, Store, StoreError, Tally, readable_id,
+    Body, Entry, EntryId, Header, Key, Name, Owner, Raw, SessionId, Store, StoreError, Tally,
+    readable_id,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::disk::{Disk, OrStoreError, failed, names, sum, with_suffix};
+use super::disk::{Disk, backend, failed, names, sum, with_suffix};
 use super::import_edits::IMPORTED;
 use super::mirror::{DATABASE, OpenOptions, made_of};
 use super::repair::{read_own, rebuilt};
-use super::visible::{ACTIVE, ID, METADATA, NAME, SUMMARY, set_called, stem_of};
+use super::visible::{ACTIVE, METADATA, SUMMARY, set_called, stem_of};
 use crate::progress::Progress;
 use crate::sqlite::{Location, Shown, SqliteStore, Stamp};
 
@@ -192,7 +193,7 @@ impl Old {
 
     /// If the state was lost, the logs show which sessions there are.
     fn find_logs(&mut self) {
-        for name in names(&self.root.join(".rethread/logs")) {
+        for name in names(&self.root.join(".rethread/logs")).unwrap_or_default() {
             let id = name.strip_suffix(".log").and_then(|id| id.parse().ok()).map(SessionId);
             let Some(id) = id.filter(|id| !self.records.contains_key(id)) else { continue };
             let head = records(&self.log_path(id)).0.into_iter().next();
@@ -235,17 +236,15 @@ impl Old {
         let metadata = visible.as_ref().map_or("{}".into(), |file| file.metadata.get().to_owned());
         let ours = self.entries(id);
         let end = known.max(ours.last().map_or(0, |entry| entry.seq + 1));
-        let damaged = ours.len() as u64 != end;
-        let file = visible.filter(|_| damaged);
+        let file = visible.filter(|_| ours.len() as u64 != end);
         let rebuilt = rebuilt(way.world.as_ref(), &header, ours, file, end);
-        let entries = rebuilt.map(|rebuilt| rebuilt.entries).unwrap_or_default();
+        let entries = rebuilt.map(|(entries, ..)| entries).unwrap_or_default();
         let keys = self.keys.iter().filter(|(_, to)| **to == id);
         let mut keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
         // The id that another program gave it is known to users.
         let stem_key = readable_id::key(&record.stem).ok().filter(|_| !header.extra.is_empty());
-        let free = |key: &Key| !self.keys.contains_key(key);
         if !keys.iter().any(readable_id::is_readable_id) {
-            keys.extend(stem_key.filter(free));
+            keys.extend(stem_key.filter(|key| !self.keys.contains_key(key)));
         }
         let binds: Vec<Bind> = keys.into_iter().map(|key| Bind { key, seen: None }).collect();
         if let Err(error) = db.create(&header, &entries, &binds) {
@@ -255,14 +254,12 @@ impl Old {
             db.create(&header, &entries, &binds)?;
         }
         let blobs = self.root.join(format!(".rethread/blobs/{id}"));
-        for name in names(&blobs) {
-            let path = blobs.join(name);
+        for path in names(&blobs).unwrap_or_default().iter().map(|name| blobs.join(name)) {
             let there = path.symlink_metadata().is_ok_and(|there| there.is_file());
             if let Some(bytes) = there.then(|| std::fs::read(&path).ok()).flatten() {
                 db.put_blob(&self.owner, header.id, &bytes)?;
             }
         }
-        let summary = header.extra.get(SUMMARY).map(|_| 0);
         Ok(record.sig.as_ref().map(|sig| Shown {
             at: record.at(),
             stamp: sig.stamp,
@@ -270,20 +267,18 @@ impl Old {
             entries: known,
             made_of: if record.stale { String::new() } else { made_of(&header) },
             metadata,
-            summary,
         }))
     }
 
     /// The header, with another program's fields.
     fn header(&self, record: &Record) -> Header {
         let mut header = Header { owner: self.owner.clone(), ..record.header.clone() };
-        let mut theirs = ExtraFields::default();
-        theirs.set("/active_at", record.active_at.clone());
-        theirs.set("/kept", record.kept.clone());
-        header.extra = ExtraFields::default();
         let shown = record.display.clone().unwrap_or_else(|| header.name.to_string());
+        header.extra = ExtraFields::default();
+        header.extra.set("/active_at", record.active_at.clone());
+        header.extra.set("/kept", record.kept.clone());
+        let mut header = in_paths(header);
         set_called(&mut header, &record.stem, &shown);
-        header.extra.0.extend(in_paths(theirs).0);
         if !header.extra.is_empty() {
             header.imported.get_or_insert_with(|| IMPORTED.to_owned());
         }
@@ -305,35 +300,42 @@ struct KeptSummary {
     text: Raw,
 }
 
-/// The fields of a header of any version, each under its path. Earlier versions had an object with
-/// what another program says about a session; [`ExtraFields`] has its fields under `/` and their
-/// names.
-pub(super) fn in_paths(extra: ExtraFields) -> ExtraFields {
-    let active_at = extra.text("/active_at").and_then(|at| at.parse().ok());
-    let active_at = active_at.map(|at| Raw::of(&rfc3339(at)));
-    let [id, name] = ["/id", "/name"].map(|field| extra.get(field).cloned());
-    let known = [(ID, id), (NAME, name), (ACTIVE, active_at)];
-    let known = known.into_iter().filter_map(|(path, raw)| Some((path.to_owned(), raw?)));
-    let known: Vec<(String, Raw)> = known.collect();
-    let kept = extra.get("/kept").and_then(|raw| serde_json::from_str(raw.get()).ok());
-    if known.is_empty() && kept.is_none() {
-        return extra;
+/// A header of any version, with each of another program's fields under its path. Earlier versions
+/// had an object with what another program says about a session; [`ExtraFields`] has its fields
+/// under `/` and their names.
+pub(super) fn in_paths(mut header: Header) -> Header {
+    let old = std::mem::take(&mut header.extra);
+    let kept = old.get("/kept").and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let [id, name, active_at] = ["/id", "/name", "/active_at"].map(|field| old.text(field));
+    if kept.is_none() && id.is_none() && name.is_none() && active_at.is_none() {
+        return Header { extra: old, ..header };
     }
     let Kept { top, metadata, summary } = kept.unwrap_or_default();
     let metadata = metadata.into_iter().map(|(name, raw)| (format!("{METADATA}{name}"), raw));
     let summary = summary.map(|summary| (SUMMARY.to_owned(), summary.text));
-    ExtraFields(known.into_iter().chain(metadata).chain(top).chain(summary).collect())
+    header.extra.0.extend(metadata.chain(top).chain(summary));
+    let active_at = active_at.and_then(|at| at.parse().ok()).map(|at| Raw::of(&rfc3339(at)));
+    header.extra.set(ACTIVE, active_at);
+    // Unless it was renamed since.
+    let made = |text: &String| Name::new(text).ok().map(|made| made.folded().to_owned());
+    let is_of = |text| made(text).is_some_and(|made| header.name.folded().starts_with(&made));
+    if header.name.is_automatic() || [&id, &name].into_iter().flatten().any(is_of) {
+        let id = id.unwrap_or_else(|| stem_of(&header));
+        let name = name.unwrap_or_else(|| header.name.to_string());
+        set_called(&mut header, &id, &name);
+    }
+    header
 }
 
 /// Creates the database of an old directory; does nothing for others.
 pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result<()> {
     let ours = root.join(".rethread");
-    if !ours.join("state").exists() && names(&ours.join("logs")).is_empty() {
+    if !ours.join("state").exists() && names(&ours.join("logs")).unwrap_or_default().is_empty() {
         return Ok(());
     }
     let disk = way.disk.as_ref();
     let mut all = vec![Old::read(Owner::local(), root.to_owned())?];
-    for name in names(&ours.join("owners")) {
+    for name in names(&ours.join("owners")).unwrap_or_default() {
         if let Some(owner) = owner_of(&name) {
             all.push(Old::read(owner, ours.join("owners").join(name))?);
         }
@@ -357,11 +359,11 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
                 // Its deletion had begun, and is completed with its file.
                 let path = record.at().path(&old.root);
                 if record.sig.is_some() && path.is_file() && in_place {
-                    disk.remove(&path).or_store_error(&path, ACTION)?;
+                    disk.remove(&path).map_err(failed(&path, ACTION))?;
                 }
                 continue;
             }
-            disk.commit().or_store_error(root, ACTION)?;
+            disk.commit().map_err(failed(root, ACTION))?;
             let shown = old.carry(way, &db, record)?;
             if old.owner == Owner::local() && shown.is_some() {
                 db.keep_shown(&[(record.header.id, shown)])?;
@@ -372,13 +374,13 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
     drop(db);
     let log = with_suffix(&part, "-wal");
     if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
-        return Err(failed(ACTION, "SQLite left its log behind"));
+        return Err(backend(ACTION, "SQLite left its log behind"));
     }
     if in_place {
-        disk.sync_folder(root).or_store_error(root, ACTION)?;
+        disk.sync_folder(root).map_err(failed(root, ACTION))?;
     }
-    disk.rename(&part, database).or_store_error(database, ACTION)?;
-    disk.sync_folder(folder).or_store_error(folder, ACTION)?;
+    disk.rename(&part, database).map_err(failed(database, ACTION))?;
+    disk.sync_folder(folder).map_err(failed(folder, ACTION))?;
     progress.finish();
     Ok(())
 }
@@ -395,7 +397,7 @@ fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
         Ok(there) if there.is_dir() => std::fs::remove_dir_all(path),
         Ok(_) => disk.remove(path),
     };
-    gone.or_store_error(path, ACTION)
+    gone.map_err(failed(path, ACTION))
 }
 
 /// The owner encoded in the name of a folder in `owners/`: everything but lowercase letters,

@@ -11,15 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use rethread_core::entry::fingerprint;
-use rethread_core::store::Result;
-use rethread_core::{Header, Owner, SessionId, StoreError, World};
+use rethread_core::store::{Change, Result};
+use rethread_core::{Header, Owner, Session, SessionId, Store, StoreError, World};
 use tempfile::TempDir;
 
-use super::disk::{self, Disk, OrStoreError, is_draft, names};
+use super::disk::{Disk, failed, private};
 use super::import_edits::Skipped;
-use super::visible::{active_at, stem_of};
+use super::visible::{active_at, shown_name, stem_of};
 use super::{FilesLimit, migrate};
 use crate::progress::ProgressSink;
 use crate::sqlite::{Location, Mirrored, Shown, SqliteStore, Stamp};
@@ -67,9 +66,7 @@ pub(super) enum Reach {
 pub(super) struct Mirror {
     pub(super) db: SqliteStore,
     pub(super) root: PathBuf,
-    /// The folder of our own files.
-    pub(super) ours: PathBuf,
-    pub(super) way: OpenOptions,
+    pub(super) options: OpenOptions,
     pub(super) reach: Reach,
     seen: Mutex<Seen>,
     known: Mutex<Known>,
@@ -79,7 +76,7 @@ pub(super) struct Mirror {
     _scratch: Option<TempDir>,
 }
 
-/// What this process knows about the files.
+/// What this process knows about the files. Whoever holds its lock examines or writes them.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Files that are ignored, and why.
@@ -95,8 +92,8 @@ pub(super) struct Known {
     pub(super) active: bool,
     /// Files that this process wrote.
     pub(super) written: BTreeMap<SessionId, Stamp>,
-    /// Sessions whose log is known to be at least as long as their file says.
-    whole: BTreeSet<SessionId>,
+    /// Sessions whose log was shorter than their file says.
+    short: BTreeSet<SessionId>,
     /// Sessions whose files are out of date.
     dirty: BTreeSet<SessionId>,
     /// The store is closed, and the thread has to end.
@@ -117,45 +114,36 @@ pub(super) struct Pass<'a> {
 
 impl Mirror {
     /// Opens a directory, and creates it if it does not exist.
-    pub(super) fn open(way: OpenOptions, path: &Path) -> Result<Mirror> {
-        const ACTION: &str = "open the directory";
-        let no_store = || StoreError::NotAStore { place: path.display().to_string() };
-        if path.exists() && !path.is_dir() {
-            return Err(no_store());
-        }
-        let ours = path.join(".rethread");
+    pub(super) fn open(options: OpenOptions, root: &Path) -> Result<Mirror> {
+        let ours = root.join(".rethread");
         // A link could point anywhere, and these files are trusted.
         let inside = ["lock", DATABASE, "sessions.db-wal", "sessions.db-shm", "state", "logs"];
-        let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|there| there.is_symlink());
-        let linked = is_link(&ours) || inside.iter().any(|name| is_link(&ours.join(name)));
-        if ours.is_file() || linked {
-            return Err(no_store());
+        let is_linked = ours.is_symlink() || inside.iter().any(|name| ours.join(name).is_symlink());
+        if root.exists() && !root.is_dir() || ours.is_file() || is_linked {
+            return Err(StoreError::NotAStore { place: root.display().to_string() });
         }
-        let disk = way.disk.as_ref();
-        let writable = disk.folder(&ours).and_then(|()| {
-            disk.sync_folder(path)?;
-            disk.open(&ours.join("lock"))
-        });
-        let writable = writable.or_store_error(path, ACTION).and_then(|_| lock(path));
+        let disk = options.disk.as_ref();
+        let made = disk.folder(&ours).and_then(|()| disk.sync_folder(root));
         let mut database = ours.join(DATABASE);
-        let (lock, reach, scratch) = match writable {
+        let made = made.map_err(failed(root, "open the directory"));
+        let (lock, reach, scratch) = match made.and_then(|()| lock(root)) {
             Ok(lock) => (Some(lock), Reach::All, None),
             // A full disk can still be read.
             Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) if database.exists() => {
                 (None, Reach::AsLeft, None)
             }
-            Err(refused @ StoreError::ReadOnly { .. }) => {
-                let scratch = std::fs::read_dir(path).and_then(|_| scratch());
-                let scratch = scratch.map_err(|_| refused)?;
+            Err(error @ StoreError::ReadOnly { .. }) => {
+                let scratch = std::fs::read_dir(root).and_then(|_| scratch()).map_err(|_| error)?;
                 database = scratch.path().join(DATABASE);
                 (None, Reach::Visiting, Some(scratch))
             }
             Err(error) => return Err(error),
         };
         if !database.exists() {
-            migrate::migrate(&way, path, &database)?;
+            migrate::migrate(&options, root, &database)?;
         }
-        let db = SqliteStore::open_telling(&database, way.world.clone(), way.tell.as_ref())?;
+        let db =
+            SqliteStore::open_telling(&database, options.world.clone(), options.tell.as_ref())?;
         if reach != Reach::AsLeft {
             if_possible(db.begin_mirror())?;
         }
@@ -163,17 +151,9 @@ impl Mirror {
             migrate::remove_old(disk, &ours)?;
         }
         drop(lock);
-        let mirror = Mirror {
-            db,
-            root: path.to_owned(),
-            ours,
-            way,
-            reach,
-            seen: Mutex::default(),
-            known: Mutex::default(),
-            woken: Condvar::new(),
-            _scratch: scratch,
-        };
+        let (root, seen, known) = (root.to_owned(), Mutex::default(), Mutex::default());
+        let (woken, _scratch) = (Condvar::new(), scratch);
+        let mirror = Mirror { db, root, options, reach, seen, known, woken, _scratch };
         mirror.recover()?;
         Ok(mirror)
     }
@@ -182,19 +162,10 @@ impl Mirror {
     /// of date. On a full disk that is left to the next write.
     fn recover(&self) -> Result<()> {
         let Some(mut pass) = if_possible(self.pass(BUSY))?.flatten() else { return Ok(()) };
-        if self.reach == Reach::All {
-            for folder in [self.root.clone(), self.archive(), self.ours.clone()] {
-                for name in names(&folder).iter().filter(|name| is_draft(name)) {
-                    let path = folder.join(name);
-                    let removed = self.way.disk.remove(&path);
-                    removed.or_store_error(&path, "remove what a crash left")?;
-                }
-            }
-        }
         let done = pass.look().and_then(|()| {
-            let now = self.way.world.now();
-            let free = |one: &&Mirrored| !one.is_held(now) && pass.is_out_of_date(one);
-            let behind: Vec<SessionId> = pass.all.values().filter(free).map(|one| one.id).collect();
+            let behind = |one: &&Mirrored| !one.held && pass.is_out_of_date(one);
+            let behind: Vec<SessionId> =
+                pass.all.values().filter(behind).map(|one| one.id).collect();
             pass.fold(&behind)
         });
         if_possible(done).map(drop)
@@ -203,23 +174,24 @@ impl Mirror {
     /// Starts a pass; `None` if another process holds the lock for longer than `patience`, or if
     /// nothing can be written.
     pub(super) fn pass(&self, patience: Duration) -> Result<Option<Pass<'_>>> {
-        if self.reach == Reach::AsLeft {
-            return Ok(None);
-        }
         let entered = patiently(patience, || {
             // Other threads of this process need not wait for another process.
             let seen = self.seen();
-            match self.reach {
-                Reach::All => Ok(try_lock(&self.root)?.map(|lock| (seen, Some(lock)))),
-                _ => Ok(Some((seen, None))),
-            }
+            Ok(match self.reach {
+                Reach::All => try_lock(&self.root)?.map(|lock| (seen, Some(lock))),
+                _ => Some((seen, None)),
+            })
         });
-        let Some((seen, lock)) = entered? else { return Ok(None) };
-        let all = self.db.mirrored(&Owner::local())?;
-        self.known().active = all.iter().any(Mirrored::is_active);
+        let Some((seen, _lock)) = entered?.filter(|_| self.reach != Reach::AsLeft) else {
+            return Ok(None);
+        };
+        let all = self.db.mirrored(None)?;
+        let mut known = self.known();
+        known.active = all.iter().any(Mirrored::is_active);
+        known.short = all.iter().filter(|one| one.is_whole().is_err()).map(|one| one.id).collect();
+        drop(known);
         let all = all.into_iter().map(|one| (one.id, one)).collect();
-        let shown = Vec::new();
-        Ok(Some(Pass { mirror: self, seen, all, shown, active: false, _lock: lock }))
+        Ok(Some(Pass { mirror: self, seen, all, shown: Vec::new(), active: false, _lock }))
     }
 
     /// Imports changes of the files, if there are any.
@@ -230,7 +202,7 @@ impl Mirror {
 
     /// Imports changes of the file of one session.
     pub(super) fn look_at(&self, id: SessionId) -> Result<()> {
-        let one = self.db.mirrored_one(&Owner::local(), id)?;
+        let one = self.db.mirrored(Some(id))?.pop();
         let Some(shown) = one.and_then(|one| one.shown) else { return Ok(()) };
         let there = Stamp::at(&self.path_of(&shown.at));
         // What was written here just now may not be in the database yet.
@@ -241,17 +213,13 @@ impl Mirror {
         }
     }
 
-    /// Checks, once for each session, that a log is at least as long as its file says. Otherwise
-    /// its end was lost, and an append would reuse its positions.
+    /// Checks that a log is at least as long as its file says. Otherwise its end was lost, and an
+    /// append would reuse its positions.
     pub(super) fn is_whole(&self, id: SessionId) -> Result<()> {
-        if self.known().whole.contains(&id) {
+        if !self.known().short.contains(&id) {
             return Ok(());
         }
-        if let Some(one) = self.db.mirrored_one(&Owner::local(), id)? {
-            one.is_whole()?;
-            self.known().whole.insert(id);
-        }
-        Ok(())
+        self.db.mirrored(Some(id))?.iter().try_for_each(Mirrored::is_whole)
     }
 
     /// Updates the files of these sessions now, if possible.
@@ -290,11 +258,9 @@ impl Mirror {
             let known = known.unwrap_or_else(PoisonError::into_inner);
             let wait = next.saturating_duration_since(Instant::now());
             let waited = self.woken.wait_timeout_while(known, wait, |known| !known.closed);
-            let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            if known.closed {
+            if waited.unwrap_or_else(PoisonError::into_inner).0.closed {
                 return;
             }
-            drop(known);
             let began = Instant::now();
             self.fold_dirty();
             next = Instant::now() + PAUSE.max(SHARE * began.elapsed());
@@ -315,17 +281,38 @@ impl Mirror {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that the directory can be written to.
-    pub(super) fn may_write(&self) -> Result<()> {
-        match self.reach {
-            Reach::Visiting => Err(StoreError::ReadOnly { place: self.root.display().to_string() }),
-            _ => self.commit(),
+    /// The database, before it is written to.
+    pub(super) fn writable(&self) -> Result<&SqliteStore> {
+        if self.reach == Reach::Visiting {
+            return Err(StoreError::ReadOnly { place: self.root.display().to_string() });
+        }
+        self.commit()
+    }
+
+    /// The same, for the mirror itself.
+    pub(super) fn commit(&self) -> Result<&SqliteStore> {
+        let commit = self.options.disk.commit();
+        commit.map_err(failed(&self.root, "write to the database")).map(|()| &self.db)
+    }
+
+    /// Moves a session to the trash, unless a turn is running.
+    pub(super) fn throw_away(&self, id: SessionId) -> Result<()> {
+        let owner = Owner::local();
+        let session = self.db.get(&owner, id)?;
+        let change = Change::to_trash(&session, self.options.world.now());
+        match self.commit()?.update(&owner, id, &change) {
+            Err(StoreError::Held { .. } | StoreError::NotFound { .. }) => Ok(()),
+            done => done.map(drop),
         }
     }
 
-    /// Must be called before each write to the database.
-    pub(super) fn commit(&self) -> Result<()> {
-        self.way.disk.commit().or_store_error(&self.root, "write to the database")
+    /// Adds another program's fields of a session.
+    pub(super) fn describe(&self, session: &mut Session) {
+        if let Some(at) = active_at(&session.header) {
+            session.last_activity_at = session.last_activity_at.max(at);
+        }
+        let shown = shown_name(&session.header);
+        session.shown_as = (shown != session.header.name.as_str()).then_some(shown);
     }
 
     /// Where a session's visible file is.
@@ -333,11 +320,11 @@ impl Mirror {
         at.path(&self.root)
     }
 
-    /// Whether there is anything with the name of such a file, archived or not.
-    pub(super) fn is_taken(&self, stem: &str) -> bool {
+    /// Whether a file other than `own` has this name, archived or not.
+    pub(super) fn is_taken(&self, stem: &str, own: Option<&Location>) -> bool {
         [false, true].into_iter().any(|archived| {
             let at = Location { stem: stem.to_owned(), archived };
-            Stamp::at(&self.path_of(&at)).is_some()
+            own != Some(&at) && Stamp::at(&self.path_of(&at)).is_some()
         })
     }
 
@@ -347,11 +334,6 @@ impl Mirror {
 }
 
 impl Mirrored {
-    /// Whether a turn is running.
-    pub(super) fn is_held(&self, now: Timestamp) -> bool {
-        self.until.is_some_and(|until| until > now.as_millisecond())
-    }
-
     /// Where its file belongs; nowhere if it is in the trash.
     pub(super) fn wanted(&self) -> Option<Location> {
         let header = self.header.as_ref().filter(|header| header.trash.is_none())?;
@@ -365,11 +347,12 @@ impl Mirrored {
 
     /// Checks that its log is at least as long as its file says.
     pub(super) fn is_whole(&self) -> Result<()> {
-        let less = self.shown.as_ref().is_some_and(|shown| self.entries < shown.entries);
-        let what = "the end of its log is not what was written".to_owned();
-        match less {
-            true => Err(StoreError::Damaged { id: self.id, seq: self.entries, what }),
-            false => Ok(()),
+        let what = || "the end of its log is not what was written".to_owned();
+        match &self.shown {
+            Some(shown) if self.entries < shown.entries => {
+                Err(StoreError::Damaged { id: self.id, seq: self.entries, what: what() })
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -399,20 +382,22 @@ fn scratch() -> std::io::Result<TempDir> {
 
 /// The lock of the directory: closing the file releases it.
 pub(super) fn lock(root: &Path) -> Result<File> {
-    let busy = || StoreError::Busy { place: root.display().to_string() };
-    patiently(BUSY, || try_lock(root))?.ok_or_else(busy)
+    patiently(BUSY, || try_lock(root))?.ok_or_else(|| busy(root))
+}
+
+pub(super) fn busy(root: &Path) -> StoreError {
+    StoreError::Busy { place: root.display().to_string() }
 }
 
 /// `None` if another process, or another thread of this one, holds it.
 fn try_lock(root: &Path) -> Result<Option<File>> {
-    const ACTION: &str = "lock the directory";
-    let file = File::options().write(true).open(root.join(".rethread/lock"));
-    let file = file.or_store_error(root, ACTION)?;
-    match file.try_lock() {
+    let file = private().create(true).truncate(false).open(root.join(".rethread/lock"));
+    let locked = file.and_then(|file| match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(disk::store_error(root, ACTION, error)),
-    }
+        Err(TryLockError::Error(error)) => Err(error),
+    });
+    locked.map_err(failed(root, "lock the directory"))
 }
 
 /// Tries again and again; `None` if that takes longer than `patience`.

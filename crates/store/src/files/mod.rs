@@ -17,7 +17,6 @@ mod edit_race_tests;
 #[cfg(all(test, unix))]
 mod faults;
 mod import_edits;
-mod index;
 mod migrate;
 mod mirror;
 mod repair;
@@ -43,7 +42,7 @@ use rethread_core::{
 };
 
 use disk::{Disk, Real};
-use mirror::{BUSY, Mirror, OpenOptions};
+use mirror::{BUSY, Mirror, OpenOptions, Reach};
 pub(crate) use repair::set_damaged_aside;
 
 use crate::progress::ProgressSink;
@@ -103,7 +102,7 @@ impl FilesStore {
         let mirror = store.mirror.clone();
         let thread = std::thread::Builder::new().name("rethread-mirror".into());
         let thread = thread.spawn(move || mirror.keep_up());
-        store.thread = Some(thread.map_err(|error| disk::failed("start a thread", error))?);
+        store.thread = Some(thread.map_err(disk::failed(path, "start a thread"))?);
         Ok(store)
     }
 
@@ -115,20 +114,26 @@ impl FilesStore {
         world: Arc<dyn World>,
         tell: Option<&ProgressSink>,
     ) -> Result<FilesStore> {
-        let way = OpenOptions { disk, limit, world, tell: tell.cloned() };
-        Ok(FilesStore { mirror: Arc::new(Mirror::open(way, path)?), thread: None })
+        let options = OpenOptions { disk, limit, world, tell: tell.cloned() };
+        Ok(FilesStore { mirror: Arc::new(Mirror::open(options, path)?), thread: None })
     }
 
     fn db(&self) -> &SqliteStore {
         &self.mirror.db
     }
 
-    /// Imports changes of other programs, if this owner shares the directory with them.
-    fn look(&self, owner: &Owner) -> Result<()> {
-        match is_local(owner) {
-            true => self.mirror.look(),
-            false => Ok(()),
+    /// The database, before it is written to.
+    fn writable(&self) -> Result<&SqliteStore> {
+        self.mirror.writable()
+    }
+
+    /// The database, with the changes of other programs, if this owner shares the directory with
+    /// them.
+    fn current(&self, owner: &Owner) -> Result<&SqliteStore> {
+        if is_local(owner) {
+            self.mirror.look()?;
         }
+        Ok(self.db())
     }
 
     /// Marks the file of a session as out of date, if it has one.
@@ -138,40 +143,38 @@ impl FilesStore {
         }
     }
 
-    /// Checks the preconditions of an append.
-    fn before_append(&self, owner: &Owner, id: SessionId, at: &At) -> Result<()> {
-        self.mirror.may_write()?;
-        if !is_local(owner) {
-            return Ok(());
+    /// The database, if these entries can be appended.
+    fn appendable(&self, owner: &Owner, id: SessionId, at: &At) -> Result<&SqliteStore> {
+        let db = self.writable()?;
+        if is_local(owner) {
+            if matches!(at.lease, LeaseChange::Take { .. }) {
+                // A turn begins with what another program wrote.
+                self.mirror.look_at(id)?;
+            }
+            self.mirror.is_whole(id)?;
         }
-        if matches!(at.lease, LeaseChange::Take { .. }) {
-            // A turn begins with what another program wrote.
-            self.mirror.look_at(id)?;
-        }
-        self.mirror.is_whole(id)
+        Ok(db)
     }
 
     /// Archives or deletes the least recently active sessions while there are too many.
     fn keep_to_limit(&self, newest: SessionId) -> Result<()> {
-        let FilesLimit { sessions, delete } = self.mirror.way.limit;
-        let filter = Filter { archived: Some(false), ..Filter::default() };
+        let FilesLimit { sessions, delete } = self.mirror.options.limit;
         if sessions == 0 {
             return Ok(());
         }
-        let owner = Owner::local();
-        let mut chats = self.list_all(&owner, &filter)?.sessions;
+        let filter = Filter { archived: Some(false), ..Filter::default() };
+        let mut chats = self.list_all(&filter)?.sessions;
         chats.retain(|session| counts(&session.header));
         let excess = chats.len().saturating_sub(sessions);
-        let now = self.mirror.way.world.now();
         let is_free = |id: &SessionId| {
-            let one = self.db().mirrored_one(&owner, *id);
-            *id != newest && matches!(one, Ok(Some(one)) if !one.is_held(now))
+            let held = |found: Vec<crate::sqlite::Mirrored>| found.iter().any(|one| one.held);
+            *id != newest && !self.db().mirrored(Some(*id)).is_ok_and(held)
         };
         for id in chats.iter().rev().map(Session::id).filter(is_free).take(excess) {
             let away = Change { archived: Some(true), ..Change::default() };
             match delete {
                 true => self.mirror.throw_away(id)?,
-                false => self.db().update(&owner, id, &away).map(drop)?,
+                false => self.db().update(&Owner::local(), id, &away).map(drop)?,
             }
             // Starting a session does not wait until the file of another one is moved.
             self.mirror.is_dirty(id);
@@ -180,8 +183,8 @@ impl FilesStore {
     }
 
     /// Everything that matches a filter, sorted by activity, including that of other programs.
-    fn list_all(&self, owner: &Owner, filter: &Filter) -> Result<Page> {
-        let mut page = self.db().list(owner, filter, None, i64::MAX as usize / 2)?;
+    fn list_all(&self, filter: &Filter) -> Result<Page> {
+        let mut page = self.db().list(&Owner::local(), filter, None, i64::MAX as usize / 2)?;
         page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
         page.sessions.sort_by_key(|session| Reverse(place(session)));
         Ok(page)
@@ -218,21 +221,16 @@ impl Drop for FilesStore {
 
 impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
-        self.mirror.may_write()?;
-        let extra = migrate::in_paths(header.extra.clone());
-        let mut header = Header { extra, ..header.clone() };
+        let mut header = migrate::in_paths(header.clone());
+        let local = is_local(&header.owner);
         // The id that another program gave it elsewhere may be taken here: the copy says so.
-        let is_taken = is_local(&header.owner)
-            && self.mirror.is_taken(&visible::stem_of(&header))
-            && self.db().get(&header.owner, header.id).is_err();
-        if is_taken {
-            let own = header.name.ascii_id(header.created_at, header.id);
-            let shown = visible::shown_name(&header);
-            visible::set_called(&mut header, &own, &shown);
+        let is_new = || self.db().get(&header.owner, header.id).is_err();
+        if local && self.mirror.is_taken(&visible::stem_of(&header), None) && is_new() {
+            header.extra.set(visible::ID, None);
         }
-        let session = self.db().create(&header, entries, binds)?;
+        let session = self.writable()?.create(&header, entries, binds)?;
         self.follows(&header.owner, header.id);
-        if is_local(&header.owner) && counts(&header) && !header.archived {
+        if local && counts(&header) && !header.archived {
             self.keep_to_limit(header.id)?;
         }
         Ok(session)
@@ -248,20 +246,20 @@ impl Store for FilesStore {
     /// The only session that is shown under exactly this name; otherwise the one whose name folds
     /// to it.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
-        self.look(owner)?;
-        let all = if is_local(owner) { self.db().mirrored(owner)? } else { Vec::new() };
+        let db = self.current(owner)?;
+        let all = if is_local(owner) { db.mirrored(None)? } else { Vec::new() };
         let headers = all.iter().filter_map(|one| one.header.as_ref());
-        let headers = headers.filter(|header| header.trash.is_none());
-        let mut shown = headers.filter(|header| visible::shown_name(header) == name);
+        let is_shown =
+            |header: &&Header| header.trash.is_none() && visible::shown_name(header) == name;
+        let mut shown = headers.filter(is_shown);
         match (shown.next(), shown.next()) {
             (Some(header), None) => Ok(Some(header.id)),
-            _ => self.db().named(owner, name),
+            _ => db.named(owner, name),
         }
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
-        self.look(owner)?;
-        self.db().with_prefix(owner, digits, limit)
+        self.current(owner)?.with_prefix(owner, digits, limit)
     }
 
     fn list(
@@ -271,16 +269,14 @@ impl Store for FilesStore {
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        self.look(owner)?;
+        let db = self.current(owner)?;
         if !is_local(owner) || !self.mirror.known().active {
-            let mut page = self.db().list(owner, filter, after, limit)?;
+            let mut page = db.list(owner, filter, after, limit)?;
             page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
             return Ok(page);
         }
-        let mut page = self.list_all(owner, filter)?;
-        if let Some(Cursor { at, id }) = after {
-            page.sessions.retain(|session| place(session) < (at, id));
-        }
+        let mut page = self.list_all(filter)?;
+        page.sessions.retain(|one| after.is_none_or(|after| place(one) < (after.at, after.id)));
         let more = page.sessions.len() > limit;
         page.sessions.truncate(limit);
         let last = page.sessions.last().filter(|_| more);
@@ -295,8 +291,7 @@ impl Store for FilesStore {
         at: At,
         entries: &[NewEntry],
     ) -> Result<Appended> {
-        self.before_append(owner, id, &at)?;
-        let appended = self.db().append(owner, id, at, entries)?;
+        let appended = self.appendable(owner, id, &at)?.append(owner, id, at, entries)?;
         self.follows(owner, id);
         Ok(appended)
     }
@@ -309,28 +304,25 @@ impl Store for FilesStore {
         entries: Vec<NewEntry>,
         then: OnAppended,
     ) {
-        if let Err(error) = self.before_append(owner, id, &at) {
-            return then(Err(error));
-        }
-        let mirror = self.mirror.clone();
-        let local = is_local(owner);
+        let db = match self.appendable(owner, id, &at) {
+            Err(error) => return then(Err(error)),
+            Ok(db) => db,
+        };
+        let (mirror, local) = (self.mirror.clone(), is_local(owner));
         let then = Box::new(move |outcome: Result<Appended>| {
             if local && outcome.is_ok() {
                 mirror.is_dirty(id);
             }
             then(outcome);
         });
-        self.db().append_then(owner, id, at, entries, then);
+        db.append_then(owner, id, at, entries, then);
     }
 
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
         let entries = self.db().read(owner, id, range.clone())?;
         // A reader that asks for more than there is must be told that there was more.
-        if is_local(owner)
-            && range.start + (entries.len() as u64) < range.end
-            && let Some(one) = self.db().mirrored_one(owner, id)?
-        {
-            one.is_whole()?;
+        if is_local(owner) && range.start + (entries.len() as u64) < range.end {
+            self.mirror.is_whole(id)?;
         }
         Ok(entries)
     }
@@ -340,19 +332,18 @@ impl Store for FilesStore {
     }
 
     fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
-        self.mirror.may_write()?;
-        self.db().bind(owner, bind, to)
+        self.writable()?.bind(owner, bind, to)
     }
 
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
-        self.mirror.may_write()?;
+        let db = self.writable()?;
         if !is_local(owner) {
-            return self.db().update(owner, id, change);
+            return db.update(owner, id, change);
         }
         if change.archived == Some(true) {
             self.mirror.make_archive()?;
         }
-        let mut session = self.db().update(owner, id, change)?;
+        let mut session = db.update(owner, id, change)?;
         // A file that moves does so at once.
         match change.name.is_some() || change.archived.is_some() || change.trash.is_some() {
             true => self.mirror.fold_now(&[id]),
@@ -363,9 +354,9 @@ impl Store for FilesStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.mirror.may_write()?;
+        let db = self.writable()?;
         self.mirror.look_at(id)?;
-        let lease = self.db().lease(owner, id, holder, ttl)?;
+        let lease = db.lease(owner, id, holder, ttl)?;
         if ttl.is_zero() {
             self.follows(owner, id);
         }
@@ -373,8 +364,7 @@ impl Store for FilesStore {
     }
 
     fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
-        self.mirror.may_write()?;
-        self.db().put_blob(owner, id, bytes)
+        self.writable()?.put_blob(owner, id, bytes)
     }
 
     fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
@@ -386,12 +376,16 @@ impl Store for FilesStore {
     }
 
     fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
-        if is_local(owner) {
-            let mut pass = self.mirror.pass(BUSY)?.ok_or_else(|| self.mirror.closed())?;
-            return pass.delete(id, trashed_at);
+        let db = self.writable()?;
+        match is_local(owner).then(|| self.mirror.pass(BUSY)).transpose()?.flatten() {
+            Some(mut pass) if trashed_at.is_none() => pass.discard(id)?,
+            Some(mut pass) => drop(pass.fold(&[id])?),
+            None if is_local(owner) && self.mirror.reach == Reach::All => {
+                return Err(mirror::busy(&self.mirror.root));
+            }
+            None => {}
         }
-        self.mirror.may_write()?;
-        self.db().delete(owner, id, trashed_at)
+        db.delete(owner, id, trashed_at)
     }
 }
 
@@ -403,8 +397,7 @@ impl Search for FilesStore {
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Hit>> {
-        self.look(owner)?;
-        self.db().search(owner, query, offset, limit)
+        self.current(owner)?.search(owner, query, offset, limit)
     }
 
     fn index_lag(&self) -> Result<Option<u64>> {
@@ -414,13 +407,11 @@ impl Search for FilesStore {
 
 impl Upkeep for FilesStore {
     fn can_write(&self) -> Result<()> {
-        self.mirror.may_write()?;
-        self.db().can_write()
+        self.writable()?.can_write()
     }
 
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
-        self.look(&Owner::local())?;
-        self.db().everything()
+        self.current(&Owner::local())?.everything()
     }
 
     fn check(&self, repair: bool) -> Result<Vec<Finding>> {

@@ -12,11 +12,13 @@ use std::sync::Arc;
 
 use rethread_core::measure::measure;
 use rethread_core::store::{Finding, FindingState, Result, Upkeep};
-use rethread_core::{Body, Entry, Header, NewEntry, Owner, Raw, SessionId, StoreError, World};
+use rethread_core::{
+    Body, Entry, Header, NewEntry, Owner, Raw, SessionId, Store, StoreError, World,
+};
 
-use super::disk::{Disk, OrStoreError, Real, names, random, with_suffix};
+use super::disk::{Disk, Real, failed, names, random, with_suffix};
 use super::import_edits::entries_of;
-use super::mirror::{BUSY, DATABASE, Mirror, OpenOptions, Pass, Reach, lock};
+use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach, lock};
 use super::visible::{self, Visible, likeness};
 use crate::sqlite::{Mirrored, SqliteStore};
 
@@ -24,15 +26,6 @@ const ACTION: &str = "keep what is damaged";
 
 /// The kind of an entry that replaces an unreadable one.
 const LOST: &str = "lost";
-
-/// A log that can be rebuilt.
-pub(super) struct Rebuilt {
-    pub(super) entries: Vec<NewEntry>,
-    /// Messages that are restored from the file.
-    pub(super) from_file: u64,
-    /// Entries that are lost.
-    pub(super) lost: u64,
-}
 
 impl Mirror {
     /// Checks the database, and the other files in the directory.
@@ -56,11 +49,11 @@ impl Mirror {
             let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
             findings.push(found(format!("{shown} is left alone: {}", skipped.why), state));
         }
-        let aside = names(&self.root).into_iter().filter(|name| name.contains(".json.unreadable-"));
-        findings.extend(aside.map(|name| {
-            found(format!("{name} could not be read and was set aside"), FindingState::Noted)
-        }));
-        let kept = names(&self.ours.join("damaged")).len();
+        let mut noted = names(&self.root).unwrap_or_default();
+        noted.retain(|name| name.contains(".json.unreadable-"));
+        let aside = |name| format!("{name} could not be read and was set aside");
+        findings.extend(noted.into_iter().map(|name| found(aside(name), FindingState::Noted)));
+        let kept = names(&self.root.join(".rethread/damaged")).unwrap_or_default().len();
         if kept > 0 {
             let what = format!("what was damaged is kept in .rethread/damaged ({kept})");
             findings.push(found(what, FindingState::Noted));
@@ -77,80 +70,72 @@ impl Mirror {
     ) -> Result<Vec<Finding>> {
         let repair = repair && self.reach == Reach::All;
         let findings = self.db.check_session(owner, id, repair)?;
-        let one = self.db.mirrored_one(&Owner::local(), id)?;
+        let one = self.db.mirrored(Some(id))?.pop().filter(|one| one.wanted().is_some());
         let Some(one) = one else { return Ok(findings) };
         let is_entry = |f: &&Finding| f.state == FindingState::Damaged && f.what.starts_with("it ");
-        let damaged = findings.iter().find(is_entry);
-        let (seq, what) = match (damaged, one.is_whole()) {
+        let (seq, what) = match (findings.iter().find(is_entry), one.is_whole()) {
             (Some(found), _) => (found.seq, found.what.clone()),
             (None, Err(StoreError::Damaged { what, .. })) => (None, what),
             _ => return Ok(findings),
         };
-        let (what, state) = match self.pass(BUSY)? {
-            Some(mut pass) => pass.mend(&one, &what, repair)?,
-            None => (what, FindingState::Damaged),
+        let (done, state) = match self.pass(BUSY)? {
+            Some(mut pass) => pass.mend(&one, repair)?,
+            None => ("nothing can be written".to_owned(), FindingState::Damaged),
         };
+        let what = format!("{what}; {done}");
         Ok(vec![Finding { session: Some(id), seq, what, state }])
     }
 }
 
 impl Pass<'_> {
     /// Rebuilds a damaged log, if `repair`; returns what was done, or would be.
-    fn mend(&mut self, one: &Mirrored, what: &str, repair: bool) -> Result<(String, FindingState)> {
-        let (mirror, owner) = (self.mirror, Owner::local());
-        let ours = self.db().salvaged(&owner, one.id)?;
-        let Some(header) = &one.header else {
-            return Ok((what.to_owned(), FindingState::Damaged));
-        };
-        let world = mirror.way.world.as_ref();
+    fn mend(&mut self, one: &Mirrored, repair: bool) -> Result<(String, FindingState)> {
+        let (mirror, owner, id) = (self.mirror, Owner::local(), one.id);
         let end = one.entries.max(one.shown.as_ref().map_or(0, |shown| shown.entries));
+        let readable = |seq| self.db().read(&owner, id, seq..seq + 1).ok()?.pop();
+        let ours: Vec<Entry> = (0..end).filter_map(readable).collect();
         let path = one.shown.as_ref().map(|shown| mirror.path_of(&shown.at));
-        let file = path.and_then(|path| read_own(&path, one.id));
-        let Some(rebuilt) = rebuilt(world, header, ours, file, end) else {
-            let what = format!("{what}; nothing is left to rebuild it from");
-            return Ok((what, FindingState::Damaged));
+        let file = path.as_ref().and_then(|path| read_own(path, id));
+        let world = mirror.options.world.as_ref();
+        let rebuilt = one.header.as_ref().and_then(|head| rebuilt(world, head, ours, file, end));
+        let Some((entries, from_file, lost)) = rebuilt else {
+            return Ok(("nothing is left to rebuild it from".to_owned(), FindingState::Damaged));
         };
-        let Rebuilt { entries, from_file, lost } = rebuilt;
-        let came = format!("entries: {}, from its file: {from_file}, lost: {lost}", entries.len());
-        if one.is_held(world.now()) {
-            let what = format!("{what}; a turn is running, so nothing was done");
+        let came =
+            format!("(entries: {}, from its file: {from_file}, lost: {lost})", entries.len());
+        if one.held {
+            let what = "a turn is running, so nothing was done".to_owned();
             return Ok((what, FindingState::Damaged));
         }
         if !repair {
-            let what = format!("{what}; it can be rebuilt ({came})");
-            return Ok((what, FindingState::Repairable));
+            return Ok((format!("it can be rebuilt {came}"), FindingState::Repairable));
         }
         self.keep_damaged()?;
-        self.commit()?;
-        match self.db().replace_log(&owner, one.id, &entries) {
-            // Its rows cannot even be deleted.
-            Err(StoreError::Corrupt { .. }) if self.remake_entries()?.is_some() => {
-                self.db().replace_log(&owner, one.id, &entries)?;
-            }
-            Err(StoreError::Corrupt { .. }) => {
-                let what = format!("{what}; the database is too damaged to rebuild it ({came})");
-                return Ok((what, FindingState::Damaged));
-            }
-            done => done?,
+        let mut replaced = self.commit()?.replace_log(id, &entries);
+        // Its rows cannot even be deleted.
+        if matches!(replaced, Err(StoreError::Corrupt { .. })) && self.remake_entries()?.is_some() {
+            replaced = self.db().replace_log(id, &entries);
         }
+        if matches!(replaced, Err(StoreError::Corrupt { .. })) {
+            let what = format!("the database is too damaged to rebuild it {came}");
+            return Ok((what, FindingState::Damaged));
+        }
+        replaced?;
         // The file is examined again: it may have been rewritten while the log was unusable.
-        if let Some(shown) = &one.shown {
-            let path = mirror.path_of(&shown.at);
+        if let Some((path, mut shown)) = path.zip(one.shown.clone()) {
             self.seen.skipped.remove(&path);
-            let mut shown = shown.clone();
             (shown.entries, shown.made_of) = (entries.len() as u64, String::new());
-            self.keep(&[(one.id, Some(shown))])?;
+            self.keep(&[(id, Some(shown))])?;
         }
-        self.reload(one.id)?;
-        self.fold(&[one.id])?;
-        Ok((format!("{what}; it was rebuilt ({came})"), FindingState::Repaired))
+        self.reload(id)?;
+        self.fold(&[id])?;
+        Ok((format!("it was rebuilt {came}"), FindingState::Repaired))
     }
 
     /// Rebuilds the table of entries, without unreadable rows.
     fn remake_entries(&mut self) -> Result<Option<u64>> {
         self.keep_damaged()?;
-        self.commit()?;
-        self.db().remake_entries()
+        self.commit()?.remake_entries()
     }
 
     /// Keeps a copy of the damaged database in `.rethread/damaged/`, once.
@@ -158,9 +143,8 @@ impl Pass<'_> {
         if std::mem::replace(&mut self.seen.copied, true) {
             return Ok(());
         }
-        let OpenOptions { disk, world, .. } = &self.mirror.way;
-        keep_aside(disk.as_ref(), world.as_ref(), &self.mirror.ours, |to| self.db().copy_to(to))
-            .map(drop)
+        let (root, world) = (&self.mirror.root, self.mirror.options.world.as_ref());
+        keep_aside(self.disk(), world, root, |to| self.db().copy_to(to)).map(drop)
     }
 }
 
@@ -168,27 +152,24 @@ impl Pass<'_> {
 /// directory then rebuilds the sessions from their files. Returns its new path; `None` if it can be
 /// read, or does not exist.
 pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Option<PathBuf>> {
-    let (ours, disk) = (root.join(".rethread"), Real);
-    let database = ours.join(DATABASE);
+    let database = root.join(".rethread").join(DATABASE);
     if !database.is_file() {
         return Ok(None);
     }
-    disk.open(&ours.join("lock")).or_store_error(root, ACTION)?;
     let _lock = lock(root)?;
-    let read = SqliteStore::open(&database, world.clone())
-        .and_then(|store| store.mirrored(&Owner::local()).map(drop));
-    match read {
-        Ok(()) => return Ok(None),
+    let opened = SqliteStore::open(&database, world.clone());
+    match opened.and_then(|store| store.mirrored(None)) {
+        Ok(_) => return Ok(None),
         Err(StoreError::NotAStore { .. } | StoreError::Corrupt { .. }) => {}
         Err(error) => return Err(error),
     }
-    let aside = keep_aside(&disk, world.as_ref(), &ours, |to| {
+    let aside = keep_aside(&Real, world.as_ref(), root, |to| {
         // The file itself is moved last, because its log files without it would be mistaken for
         // those of a new one.
         for end in ["-wal", "-shm", ""] {
             let from = with_suffix(&database, end);
             if from.symlink_metadata().is_ok() {
-                disk.rename(&from, &with_suffix(to, end)).or_store_error(&from, ACTION)?;
+                Real.rename(&from, &with_suffix(to, end)).map_err(failed(&from, ACTION))?;
             }
         }
         Ok(())
@@ -200,50 +181,43 @@ pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Op
 fn keep_aside(
     disk: &dyn Disk,
     world: &dyn World,
-    ours: &Path,
+    root: &Path,
     put: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
+    let ours = root.join(".rethread");
     let folder = ours.join("damaged");
-    disk.folder(&folder).or_store_error(&folder, ACTION)?;
+    disk.folder(&folder).map_err(failed(&folder, ACTION))?;
     let aside = folder.join(format!("{}-{DATABASE}", random(world)));
     put(&aside)?;
-    let synced = disk.sync_folder(&folder).and_then(|()| disk.sync_folder(ours));
-    synced.or_store_error(&folder, ACTION).map(|()| aside)
+    let synced = disk.sync_folder(&folder).and_then(|()| disk.sync_folder(&ours));
+    synced.map_err(failed(&folder, ACTION)).map(|()| aside)
 }
 
 /// A session file, if it can be read and is not another session's.
 pub(super) fn read_own(path: &Path, id: SessionId) -> Option<Visible> {
     path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let bytes = std::fs::read(path).ok()?;
-    let visible = visible::parse(&String::from_utf8_lossy(&bytes)).ok()?;
-    match &visible.ours {
-        Some(header) if header.id != id => None,
-        _ => Some(visible),
-    }
+    let visible = visible::parse(&String::from_utf8_lossy(&std::fs::read(path).ok()?)).ok()?;
+    let is_own = visible.ours.as_ref().is_none_or(|header| header.id == id);
+    is_own.then_some(visible)
 }
 
-/// What a log of `end` entries can be rebuilt from; `None` if neither the rest of the log nor the
-/// file has anything.
+/// What a log of `end` entries can be rebuilt from, with the numbers of messages that come from the
+/// file and of entries that are lost; `None` if neither the rest of the log nor the file has
+/// anything.
 pub(super) fn rebuilt(
     world: &dyn World,
     header: &Header,
     ours: Vec<Entry>,
     file: Option<Visible>,
     end: u64,
-) -> Option<Rebuilt> {
-    let theirs = file.map(|visible| {
-        let entries = entries_of(&visible, 0, header, HashSet::new(), |_, _| world.uuid());
-        let known = ours.iter().any(|entry| entries.iter().any(|new| new.id == entry.id));
-        (entries, known)
-    });
-    if ours.is_empty() && theirs.is_none() && end > 0 {
+) -> Option<(Vec<NewEntry>, u64, u64)> {
+    if ours.is_empty() && file.is_none() && end > 0 {
         return None;
     }
-    let (theirs, known) = theirs.unwrap_or_default();
-    let merged = merged(ours, theirs, known);
+    let theirs = file.map(|file| entries_of(&file, 0, header, HashSet::new(), |_, _| world.uuid()));
+    let merged = merged(ours, theirs.unwrap_or_default());
     let from_file = merged.iter().filter(|(seq, _)| seq.is_none()).count() as u64;
-    let mut entries: Vec<NewEntry> = Vec::new();
-    let mut lost = 0;
+    let (mut entries, mut lost) = (Vec::<NewEntry>::new(), 0);
     let mut fill = |entries: &mut Vec<NewEntry>, up_to: u64| {
         while (entries.len() as u64) < up_to {
             let at = entries.last().map_or(header.created_at, |entry| entry.at);
@@ -258,14 +232,15 @@ pub(super) fn rebuilt(
         entries.push(entry);
     }
     fill(&mut entries, end);
-    Some(Rebuilt { entries, from_file, lost })
+    Some((entries, from_file, lost))
 }
 
 /// The entries of a log and of a file merged, in order; those of the log with their positions. If
 /// the file has ids of the log, equal entries are recognised by their ids; otherwise by role and
 /// content.
-fn merged(ours: Vec<Entry>, theirs: Vec<NewEntry>, by_id: bool) -> Vec<(Option<u64>, NewEntry)> {
+fn merged(ours: Vec<Entry>, theirs: Vec<NewEntry>) -> Vec<(Option<u64>, NewEntry)> {
     let ids: HashSet<_> = ours.iter().map(|entry| entry.id.clone()).collect();
+    let by_id = theirs.iter().any(|new| ids.contains(&new.id));
     let mut rest = VecDeque::from(ours);
     let mut merged = Vec::new();
     let placed = |Entry { seq, id, at, body, measure, .. }: Entry| {

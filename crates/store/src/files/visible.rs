@@ -6,18 +6,13 @@
 //! its tool calls even if `.rethread/` is lost. Unknown fields of another program are kept and
 //! written again.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 use rethread_core::entry::fingerprint;
-use rethread_core::session::ExtraFields;
+use rethread_core::raw::Fields;
+use rethread_core::session::{ExtraFields, ProfileChange};
 use rethread_core::summary::RESUMING;
 use rethread_core::world::rfc3339;
-use rethread_core::{
-    Block, BlockKind, Body, Entry, EntryId, Header, Message, Name, Raw, Role, Session,
-};
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw, Role, Session};
 
 use super::compare::Likeness;
 use super::disk::sum;
@@ -46,10 +41,9 @@ const UNKNOWN: &str = "unknown";
 pub(super) fn is_stem(stem: &str) -> bool {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let reserved = ["index", "metadata", "last_session"];
-    !stem.is_empty()
+    !matches!(stem, "" | ".")
         && stem.chars().all(valid)
         && !stem.contains("..")
-        && Path::new(stem).components().count() == 1
         && !reserved.contains(&stem.to_ascii_lowercase().as_str())
 }
 
@@ -68,16 +62,9 @@ pub(super) fn shown_name(header: &Header) -> String {
 /// What another program calls a session, unless it got another name here since.
 fn called<'a>(header: &'a Header, path: &str) -> Option<&'a Raw> {
     let name = header.trash.as_ref().and_then(|trash| trash.name.as_ref());
-    let name = name.unwrap_or(&header.name);
-    let is_of = |path| {
-        let made = header.extra.text(path).and_then(|text| Name::new(&text).ok());
-        made.is_some_and(|made| name.folded().starts_with(made.folded()))
-    };
-    let holds = match header.extra.text(CALLED_SO) {
-        Some(called_so) => called_so == name.as_str(),
-        // Earlier versions did not write it down.
-        None => name.is_automatic() || is_of(ID) || is_of(NAME),
-    };
+    let name = name.unwrap_or(&header.name).as_str();
+    // Earlier versions did not write it down.
+    let holds = header.extra.text(CALLED_SO).is_none_or(|called_so| called_so == name);
     header.extra.get(path).filter(|_| holds)
 }
 
@@ -93,63 +80,6 @@ pub(super) fn set_called(header: &mut Header, stem: &str, shown: &str) {
     }
 }
 
-/// The fields of an object in their order.
-#[derive(Default)]
-struct Fields(Vec<(String, Raw)>);
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields = Fields::default();
-                while let Some(field) = map.next_entry()? {
-                    fields.0.push(field);
-                }
-                Ok(fields)
-            }
-        }
-        deserializer.deserialize_map(Object)
-    }
-}
-
-impl Fields {
-    fn parse(json: &str) -> Result<Fields, String> {
-        serde_json::from_str(json).map_err(|error| error.to_string())
-    }
-
-    /// Removes a field; the last one, if there are several.
-    fn take(&mut self, name: &str) -> Option<Raw> {
-        let at = self.0.iter().rposition(|(key, _)| key == name)?;
-        let (_, raw) = self.0.remove(at);
-        self.0.retain(|(key, _)| key != name);
-        Some(raw)
-    }
-
-    fn take_text(&mut self, name: &str) -> Option<String> {
-        let (_, last) = self.0.iter().rfind(|(key, _)| key == name)?;
-        let text = last.as_text()?;
-        self.take(name);
-        Some(text)
-    }
-
-    fn json(&self) -> String {
-        let fields: Vec<String> =
-            self.0.iter().map(|(key, raw)| format!("{}:{}", quoted(key), raw.get())).collect();
-        format!("{{{}}}", fields.join(","))
-    }
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
 /// A session file that was read.
 #[derive(Debug)]
 pub(super) struct Visible {
@@ -157,11 +87,10 @@ pub(super) struct Visible {
     pub(super) id: String,
     /// `metadata.name`.
     pub(super) name: Option<String>,
-    pub(super) description: Option<String>,
+    /// The fields it has in common with a profile. One that it leaves out means nothing.
+    pub(super) profile: ProfileChange,
     pub(super) created_at: Option<Timestamp>,
     pub(super) last_activity_at: Option<Timestamp>,
-    pub(super) provider: Option<String>,
-    pub(super) model: Option<String>,
     pub(super) messages: Vec<VisibleMessage>,
     /// `metadata` as it is in the file.
     pub(super) metadata: Raw,
@@ -181,7 +110,7 @@ impl Visible {
 }
 
 /// A message of a session file.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct VisibleMessage {
     pub(super) id: Option<EntryId>,
     pub(super) at: Option<Timestamp>,
@@ -220,40 +149,37 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
     let mut metadata = metadata.map_err(|error| wrong(format!("`metadata`: {error}")))?;
     let id = metadata.take_text("id");
     let id = id.ok_or_else(|| wrong("`metadata.id` is not a text".into()))?;
-    let broken = |why: &str| NoSession::Broken(why.into());
-    let messages = messages.ok_or_else(|| broken("it has no `messages`"))?;
+    let messages = messages.ok_or_else(|| NoSession::Broken("it has no `messages`".into()))?;
     let messages: Vec<Raw> = serde_json::from_str(messages.get())
-        .map_err(|error| broken(&format!("`messages`: {error}")))?;
+        .map_err(|error| NoSession::Broken(format!("`messages`: {error}")))?;
     let ours = top.take("rethread").and_then(|raw| serde_json::from_str(raw.get()).ok());
-    let named = |text: Option<String>| text.filter(|text| !text.is_empty() && text != UNKNOWN);
-    // These are derived from the messages.
-    for derived in ["messageCount", "firstMessage"] {
-        metadata.take(derived);
-    }
+    let known = |text: &String| !text.is_empty() && text != UNKNOWN;
+    let [provider, model] =
+        ["provider", "model"].map(|name| metadata.take_text(name).filter(known).map(Some));
+    let description = metadata.take_text("description").map(Some);
+    let profile = ProfileChange { description, provider, model, ..ProfileChange::default() };
+    let name = metadata.take_text("name");
+    // The others are derived from the messages.
+    let [created_at, last_activity_at, ..] =
+        ["createdAt", "lastActivityAt", "messageCount", "firstMessage"]
+            .map(|name| metadata.take(name).as_ref().and_then(time));
     // A summary that begins like this is generated each time the file is written.
     let summary = top.take(SUMMARY);
     let summary = summary.filter(|raw| !raw.as_text().is_some_and(|s| s.starts_with(RESUMING)));
-    let (name, description) = (metadata.take_text("name"), metadata.take_text("description"));
-    let created_at = metadata.take("createdAt").as_ref().and_then(time);
-    let last_activity_at = metadata.take("lastActivityAt").as_ref().and_then(time);
-    let provider = named(metadata.take_text("provider"));
-    let model = named(metadata.take_text("model"));
-    let inside = metadata.0.into_iter().map(|(name, raw)| (format!("{METADATA}{name}"), raw));
-    // A field that only looks like one of `metadata`.
+    // A field that only looks like one of `metadata`, or of ours.
     let path = |name: String| match name.starts_with(METADATA) || name.starts_with('/') {
         true => format!("/{name}"),
         false => name,
     };
+    let inside = metadata.0.into_iter().map(|(name, raw)| (format!("{METADATA}{name}"), raw));
     let beside = top.0.into_iter().map(|(name, raw)| (path(name), raw));
     let summary = summary.map(|raw| (SUMMARY.to_owned(), raw));
     Ok(Visible {
         id,
         name,
-        description,
+        profile,
         created_at,
         last_activity_at,
-        provider,
-        model,
         messages: messages.iter().map(said).collect(),
         metadata: says,
         sum,
@@ -273,26 +199,22 @@ fn time(raw: &Raw) -> Option<Timestamp> {
 }
 
 fn said(raw: &Raw) -> VisibleMessage {
-    let foreign = || Body::Unknown { kind: FOREIGN.into(), raw: raw.clone() };
-    let Ok(mut fields) = Fields::parse(raw.get()) else {
-        return VisibleMessage { id: None, at: None, body: foreign() };
-    };
+    let mut fields = Fields::parse(raw.get()).unwrap_or_default();
     let id = fields.take("id");
     let id = id.map(|id| id.as_text().unwrap_or_else(|| id.get().into()));
-    let id = id.and_then(|id| EntryId::new(id).ok());
     let at = fields.take("timestamp").as_ref().and_then(time);
-    let body = with_blocks(&fields)
-        .or_else(|| serde_json::from_str::<Message>(&fields.json()).ok())
-        .map_or_else(foreign, Body::Message);
-    VisibleMessage { id, at, body }
+    let message = with_blocks(&fields).or_else(|| serde_json::from_str(&fields.json()).ok());
+    let foreign = || Body::Unknown { kind: FOREIGN.into(), raw: raw.clone() };
+    let body = message.map_or_else(foreign, Body::Message);
+    VisibleMessage { id: id.and_then(|id| EntryId::new(id).ok()), at, body }
 }
 
 /// The message with its `blocks`, if they match its text.
 fn with_blocks(fields: &Fields) -> Option<Message> {
-    let mut whole = Fields(fields.0.clone());
+    let mut whole = fields.clone();
     let blocks = whole.take("blocks")?;
-    let at = whole.0.iter().position(|(key, _)| key == "content")?;
-    let text = std::mem::replace(&mut whole.0[at].1, blocks).as_text()?;
+    let (_, content) = whole.0.iter_mut().find(|(name, _)| name == "content")?;
+    let text = std::mem::replace(content, blocks).as_text()?;
     let message: Message = serde_json::from_str(&whole.json()).ok()?;
     (shown(&message) == text).then_some(message)
 }
@@ -339,15 +261,15 @@ fn message(entry: &Entry) -> Option<String> {
     }
     let plain = content.get().starts_with('"');
     let text = if plain { content.clone() } else { Raw::of(&shown(message)) };
-    let mut all = vec![
-        ("id".to_owned(), Raw::of(&entry.id)),
-        ("role".to_owned(), Raw::of(&message.role)),
-        ("content".to_owned(), text),
-        ("timestamp".to_owned(), Raw::of(&rfc3339(entry.at))),
+    let known = [
+        ("id", Raw::of(&entry.id)),
+        ("role", Raw::of(&message.role)),
+        ("content", text),
+        ("timestamp", Raw::of(&rfc3339(entry.at))),
     ];
-    all.extend((!plain).then(|| ("blocks".to_owned(), content)));
-    all.append(&mut fields.0);
-    Some(Fields(all).json())
+    let blocks = (!plain).then_some(("blocks", content));
+    let known = known.into_iter().chain(blocks).map(|(name, raw)| (name.to_owned(), raw));
+    Some(Fields(known.chain(fields.0).collect()).json())
 }
 
 /// The messages of a session file, while it is written.
@@ -355,11 +277,11 @@ fn message(entry: &Entry) -> Option<String> {
 pub(super) struct Draft {
     messages: String,
     /// The numbers of all messages, and of those of the user and of the model.
-    pub(super) shown: u64,
+    shown: u64,
     pub(super) user: u64,
     pub(super) assistant: u64,
     /// The last provider and model.
-    pub(super) used: Option<String>,
+    used: Option<String>,
 }
 
 impl Draft {
@@ -379,41 +301,46 @@ impl Draft {
         }
     }
 
+    /// The object `metadata`.
+    pub(super) fn metadata(&self, session: &Session) -> String {
+        let Header { profile, created_at, extra, .. } = &session.header;
+        let (provider, model) = self.used.as_ref().and_then(|used| used.split_once('/')).unzip();
+        let provider = provider.or(profile.provider.as_deref()).unwrap_or(UNKNOWN);
+        let model = model.or(profile.model.as_deref()).unwrap_or(UNKNOWN);
+        let name = called(&session.header, NAME).cloned();
+        let fields = [
+            ("id", Some(Raw::of(&stem_of(&session.header)))),
+            ("name", Some(name.unwrap_or_else(|| Raw::of(&session.header.name)))),
+            ("description", profile.description.as_ref().map(Raw::of)),
+            ("createdAt", Some(Raw::of(&rfc3339(*created_at)))),
+            ("lastActivityAt", Some(Raw::of(&rfc3339(session.last_activity_at)))),
+            ("messageCount", Some(Raw::of(&self.shown))),
+            ("firstMessage", Some(Raw::of(&session.first_message))),
+            ("provider", Some(Raw::of(&provider))),
+            ("model", Some(Raw::of(&model))),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, raw)| Some((name.to_owned(), raw?)));
+        let theirs = extra.0.iter().filter(|(path, _)| ![ID, NAME, ACTIVE].contains(&&**path));
+        let theirs = theirs.filter_map(|(path, raw)| Some((path.strip_prefix(METADATA)?, raw)));
+        let theirs = theirs.map(|(name, raw)| (name.to_owned(), raw.clone()));
+        Fields(fields.chain(theirs).collect()).json()
+    }
+
     /// The whole file.
     pub(super) fn file(&self, metadata: &str, summary: Raw, header: &Header) -> String {
-        let ending = ending(summary, header);
-        format!("{{\n\"metadata\": {metadata},\n\"messages\": [{}\n]{ending}", self.messages)
+        let beside = |(path, _): &&(String, Raw)| {
+            !path.starts_with(METADATA) && ![SUMMARY, CALLED_SO].contains(&&**path)
+        };
+        let name = |path: &str| path.strip_prefix('/').unwrap_or(path).to_owned();
+        let theirs = header.extra.0.iter().filter(beside);
+        let mut rest = vec![(SUMMARY.to_owned(), summary)];
+        rest.extend(theirs.map(|(path, raw)| (name(path), raw.clone())));
+        let ours = Header { extra: ExtraFields::default(), ..header.clone() };
+        rest.push(("rethread".to_owned(), Raw::of(&ours)));
+        let (messages, rest) = (&self.messages, Fields(rest).json());
+        let rest = &rest[1..];
+        format!("{{\n\"metadata\": {metadata},\n\"messages\": [{messages}\n],\n{rest}\n")
     }
-}
-
-/// The object `metadata` of a session whose file shows this many messages; `used` is the last
-/// model.
-pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> String {
-    let header = &session.header;
-    let (provider, model) = used.and_then(|used| used.split_once('/')).unzip();
-    let provider = provider.or(header.profile.provider.as_deref()).unwrap_or(UNKNOWN);
-    let model = model.or(header.profile.model.as_deref()).unwrap_or(UNKNOWN);
-    let shown = called(header, NAME).cloned();
-    let mut fields = vec![
-        ("id", Raw::of(&stem_of(header))),
-        ("name", shown.unwrap_or_else(|| Raw::of(&header.name))),
-    ];
-    fields.extend(header.profile.description.iter().map(|text| ("description", Raw::of(text))));
-    fields.extend([
-        ("createdAt", Raw::of(&rfc3339(header.created_at))),
-        ("lastActivityAt", Raw::of(&rfc3339(session.last_activity_at))),
-        ("messageCount", Raw::of(&messages)),
-        ("firstMessage", Raw::of(&session.first_message)),
-        ("provider", Raw::of(&provider)),
-        ("model", Raw::of(&model)),
-    ]);
-    let fields = fields.into_iter().map(|(name, raw)| (name.to_owned(), raw));
-    let known = ["id", "name", "lastActivityAt"];
-    let theirs = header.extra.0.iter().filter_map(|(path, raw)| {
-        let name = path.strip_prefix(METADATA).filter(|name| !known.contains(name))?;
-        Some((name.to_owned(), raw.clone()))
-    });
-    Fields(fields.chain(theirs).collect()).json()
 }
 
 /// When a session was last active, according to another program.
@@ -423,20 +350,7 @@ pub(super) fn active_at(header: &Header) -> Option<Timestamp> {
 
 /// When a session was last active, according to `metadata`.
 pub(super) fn last_activity(metadata: &str) -> Option<Timestamp> {
-    Fields::parse(metadata).ok()?.take("lastActivityAt").as_ref().and_then(time)
-}
-
-/// The end of a session file: the summary, another program's fields, and our header.
-fn ending(summary: Raw, header: &Header) -> String {
-    let mut fields = vec![(SUMMARY.to_owned(), summary)];
-    let beside = |path: &str| !path.starts_with(METADATA) && ![SUMMARY, CALLED_SO].contains(&path);
-    let theirs = header.extra.0.iter().filter(|(path, _)| beside(path));
-    let name = |path: &str| path.strip_prefix('/').unwrap_or(path).to_owned();
-    fields.extend(theirs.map(|(path, raw)| (name(path), raw.clone())));
-    let ours = Header { extra: ExtraFields::default(), ..header.clone() };
-    fields.push(("rethread".to_owned(), Raw::of(&ours)));
-    let json = Fields(fields).json();
-    format!(",\n{}\n", &json[1..])
+    Fields::parse(metadata).ok()?.get("lastActivityAt").and_then(time)
 }
 
 /// The sessions in an index, with their fields.
@@ -448,16 +362,12 @@ pub(super) fn index_entries(text: &str) -> Vec<(String, String)> {
 
 /// The index of these sessions.
 pub(super) fn index(sessions: &[(String, String)], now: Timestamp) -> String {
-    let lines: Vec<String> = sessions
-        .iter()
-        .map(|(stem, metadata)| format!("    {}: {metadata}", quoted(stem)))
-        .collect();
-    let open = if lines.is_empty() { "" } else { "\n" };
+    let line = |(stem, metadata): &(String, String)| format!("\n    \"{stem}\": {metadata}");
+    let lines = sessions.iter().map(line).collect::<Vec<_>>().join(",");
     let close = if lines.is_empty() { "" } else { "\n  " };
+    let now = rfc3339(now);
     format!(
-        "{{\n  \"version\": \"1.0\",\n  \"sessions\": {{{open}{}{close}}},\n  \"updatedAt\": {}\n}}\n",
-        lines.join(",\n"),
-        quoted(&rfc3339(now))
+        "{{\n  \"version\": \"1.0\",\n  \"sessions\": {{{lines}{close}}},\n  \"updatedAt\": \"{now}\"\n}}\n"
     )
 }
 

@@ -1,46 +1,57 @@
 //! Updates the visible files from the logs.
 //!
 //! A fold first imports what other programs wrote, so that nothing of theirs is overwritten. Then
-//! each file is written under a temporary name, synced and renamed; then the index and
-//! `last_session`; then the folders are synced, and finally the database records the state of the
-//! files. If that record is lost, the files are compared with the logs the next time, and found
-//! equal.
+//! each file is written under a temporary name, synced and renamed; then `index.json`, which lists
+//! the sessions that are not archived, and `last_session`, which names one; then the folders are
+//! synced, and finally the database records the state of the files. If that record is lost, the
+//! files are compared with the logs the next time, and found equal.
+//!
+//! The index and `last_session` belong to other programs as much as to us. Entries of the index
+//! about files that we cannot read stay in it, and `last_session` is not changed unless one of our
+//! sessions was written to since.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::path::Path;
 
-use jiff::Timestamp;
 use rethread_core::limits::READ_ENTRIES;
-use rethread_core::store::{Change, Result};
+use rethread_core::store::Result;
 use rethread_core::summary::resuming;
-use rethread_core::{
-    Body, Entry, Name, Owner, Raw, Session, SessionId, Store, StoreError, readable_id,
-};
+use rethread_core::{Body, Entry, Name, Owner, Raw, SessionId, Store, StoreError};
 
-use super::disk::{self, OrStoreError, sum};
-use super::import_edits::numbered;
+use super::disk::{self, Disk, backend, failed, sum};
 use super::mirror::{Mirror, Pass, Reach, made_of};
-use super::visible::{self, active_at};
+use super::visible::{self, SUMMARY};
 use crate::sqlite::{Location, Mirrored, Shown, SqliteStore, Stamp};
 
-pub(super) const ACTION: &str = "write the session files";
+const ACTION: &str = "write the session files";
 
 /// How often a file is written again because another program wrote it at the same time.
 const REWRITTEN_TRIES: u32 = 16;
+
+/// The largest index that is read: fifty sessions need a fiftieth of a megabyte.
+const INDEX_BYTES_MAX: u64 = 64 << 20;
+
+/// The largest `last_session` that is read: no id is longer.
+const LAST_BYTES_MAX: u64 = 1 << 10;
 
 impl Pass<'_> {
     pub(super) fn db(&self) -> &SqliteStore {
         &self.mirror.db
     }
 
-    /// Must be called before each write to the database.
-    pub(super) fn commit(&self) -> Result<()> {
+    pub(super) fn disk(&self) -> &dyn Disk {
+        self.mirror.options.disk.as_ref()
+    }
+
+    /// The database, before it is written to.
+    pub(super) fn commit(&self) -> Result<&SqliteStore> {
         self.mirror.commit()
     }
 
     /// Records the state of files.
     pub(super) fn keep(&mut self, shown: &[(SessionId, Option<Shown>)]) -> Result<()> {
-        self.commit()?;
-        self.db().keep_shown(shown)?;
+        self.commit()?.keep_shown(shown)?;
         for (id, shown) in shown {
             if let Some(one) = self.all.get_mut(id) {
                 one.shown.clone_from(shown);
@@ -49,40 +60,32 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Records the state of a file when the fold ends.
+    fn note(&mut self, id: SessionId, shown: Option<Shown>) {
+        if let Some(one) = self.all.get_mut(&id) {
+            one.shown.clone_from(&shown);
+        }
+        self.shown.push((id, shown));
+    }
+
     /// Reads a session from the database again.
     pub(super) fn reload(&mut self, id: SessionId) -> Result<()> {
-        match self.db().mirrored_one(&Owner::local(), id)? {
-            Some(one) => drop(self.all.insert(id, one)),
-            None => drop(self.all.remove(&id)),
-        }
-        self.mirror.known().active |= self.all.get(&id).is_some_and(Mirrored::is_active);
+        self.all.remove(&id);
+        let one = self.db().mirrored(Some(id))?.pop();
+        self.mirror.known().active |= one.as_ref().is_some_and(Mirrored::is_active);
+        self.all.extend(one.map(|one| (id, one)));
         Ok(())
     }
 
-    /// Deletes a session: first its file, because a file without a session would be imported as
-    /// one.
-    pub(super) fn delete(&mut self, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
-        self.mirror.may_write()?;
+    /// Removes the file of a session that is erased next: a file without a session would be
+    /// imported as one.
+    pub(super) fn discard(&mut self, id: SessionId) -> Result<()> {
         self.look()?;
-        let (mirror, now) = (self.mirror, self.mirror.way.world.now());
-        let free = self.all.get(&id).filter(|one| !one.is_held(now));
-        if let Some(shown) = free.and_then(|one| one.shown.as_ref()) {
-            let path = mirror.path_of(&shown.at);
-            if Stamp::at(&path) == Some(shown.stamp) {
-                mirror.way.disk.remove(&path).or_store_error(&path, "delete a session")?;
-                mirror.sync_visible()?;
-            }
-        }
-        self.commit()?;
-        let deleted = self.db().delete(&Owner::local(), id, trashed_at);
-        self.keep(&[(id, None)])?;
-        if deleted.is_err() {
-            // Its file is written again.
-            mirror.is_dirty(id);
-            return deleted;
+        if self.all.get(&id).is_some_and(|one| one.wanted().is_some()) {
+            self.mirror.throw_away(id)?;
         }
         self.reload(id)?;
-        self.index_is_right()
+        self.fold(&[id]).map(drop)
     }
 
     /// Whether the file of a session is out of date.
@@ -100,23 +103,20 @@ impl Pass<'_> {
 
     /// Updates the files of these sessions, and the index. Returns those that have to wait.
     pub(super) fn fold(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>> {
+        let mut waiting = Vec::new();
         if self.mirror.reach != Reach::All {
-            return Ok(Vec::new());
+            return Ok(waiting);
         }
         self.look()?;
-        let mut waiting = Vec::new();
         for id in ids {
             for _ in 0..REWRITTEN_TRIES {
-                let Some(one) = self.all.get(id).cloned() else { break };
-                if !self.is_out_of_date(&one) {
-                    break;
-                }
-                let now = self.mirror.way.world.now();
+                let one = self.all.get(id).filter(|one| self.is_out_of_date(one)).cloned();
+                let Some(one) = one else { break };
                 match self.bring_up(&one) {
                     Ok(true) => break,
                     // Another program wrote or deleted it at the same time, and is handled first;
                     // during a turn, when that ends.
-                    Ok(false) if one.is_held(now) => {
+                    Ok(false) if one.held => {
                         waiting.push(*id);
                         break;
                     }
@@ -133,116 +133,106 @@ impl Pass<'_> {
         }
         let shown = std::mem::take(&mut self.shown);
         if !shown.is_empty() {
-            self.index_is_right()?;
+            self.write_index()?;
+            self.mirror.sync_visible()?;
             self.keep(&shown)?;
         }
         Ok(waiting)
     }
 
-    /// Moves, removes or writes the file of a session; false if another program touched it in the
-    /// meantime.
+    /// Writes the file of a session, and removes it from where it was; false if another program
+    /// touched it in the meantime.
     fn bring_up(&mut self, one: &Mirrored) -> Result<bool> {
         let (mirror, id) = (self.mirror, one.id);
         let from = one.shown.as_ref().map(|shown| mirror.path_of(&shown.at));
         if from.as_ref().is_some_and(|from| !self.is_as_known(from, one.shown.as_ref())) {
             return Ok(false);
         }
-        let Some(wanted) = one.wanted() else {
-            // It is in the trash.
-            if let Some(from) = from.filter(|from| !self.seen.skipped.contains_key(from)) {
-                mirror.way.disk.remove(&from).or_store_error(&from, ACTION)?;
+        if let Some(wanted) = one.wanted() {
+            if wanted.archived {
+                mirror.make_archive()?;
             }
-            self.note(id, None);
-            return Ok(true);
-        };
-        if wanted.archived {
-            mirror.make_archive()?;
-        }
-        let at = self.free_location(&wanted, one)?;
-        if at != wanted {
-            let Some(mut header) = one.header.clone() else { return Ok(true) };
-            let shown = visible::shown_name(&header);
-            visible::set_called(&mut header, &at.stem, &shown);
-            self.commit()?;
-            let change = Change { extra: Some(header.extra), ..Change::default() };
-            self.db().update(&Owner::local(), id, &change)?;
-            self.reload(id)?;
-        }
-        let path = mirror.path_of(&at);
-        if let (Some(from), Some(shown)) = (from, &one.shown)
-            && from != path
-            && from.symlink_metadata().is_ok()
-        {
-            mirror.way.disk.rename(&from, &path).or_store_error(&from, ACTION)?;
+            let at = self.free_location(&wanted, one)?;
+            let path = mirror.path_of(&at);
+            if !self.write_file(one, at, &path)? {
+                return Ok(false);
+            }
+            if from.as_ref() == Some(&path) {
+                return Ok(true);
+            }
             // Before its old name can be lost.
             let folder = path.parent().unwrap_or(&mirror.root);
-            mirror.way.disk.sync_folder(folder).or_store_error(folder, ACTION)?;
-            if let Some(skipped) = self.seen.skipped.remove(&from) {
-                self.seen.skipped.insert(path.clone(), skipped);
-            }
-            self.note(id, Some(Shown { at: at.clone(), ..shown.clone() }));
+            self.disk().sync_folder(folder).map_err(failed(folder, ACTION))?;
+        } else {
+            // It is in the trash.
+            self.note(id, None);
         }
-        let Some(one) = self.all.get(&id).cloned() else { return Ok(true) };
-        self.write_file(&one, at, &path)
-    }
-
-    /// Records the state of a file when the fold ends.
-    fn note(&mut self, id: SessionId, shown: Option<Shown>) {
-        if let Some(one) = self.all.get_mut(&id) {
-            one.shown.clone_from(&shown);
+        // Unless another program wrote to it in the meantime.
+        let stamp = one.shown.as_ref().map(|shown| shown.stamp);
+        match from.filter(|from| Stamp::at(from) == stamp) {
+            Some(from) => self.disk().remove(&from).map_err(failed(&from, ACTION)).map(|()| true),
+            None => Ok(true),
         }
-        self.shown.push((id, shown));
     }
 
     /// An unused place for the file of a session, with the wanted name or a number after it.
     fn free_location(&self, wanted: &Location, of: &Mirrored) -> Result<Location> {
         // An unreadable file in the place of its own is moved aside when that is written.
-        let is_mine = |at: &Location| of.shown.as_ref().is_some_and(|shown| shown.at == *at);
-        let is_free = |stem: &str| {
-            let called = |one: &Mirrored| {
-                let shown = one.shown.as_ref().map(|shown| shown.at.stem.as_str());
-                one.id != of.id && shown.is_some_and(|other| other.eq_ignore_ascii_case(stem))
-            };
-            let there = |archived: bool| {
-                let at = Location { stem: stem.to_owned(), archived };
-                Stamp::at(&self.mirror.path_of(&at)).is_some() && !is_mine(&at)
-            };
-            !self.all.values().any(called) && !there(false) && !there(true)
-        };
-        if is_mine(wanted) || is_free(&wanted.stem) {
+        let own = of.shown.as_ref().map(|shown| &shown.at);
+        if own == Some(wanted) || !self.mirror.is_taken(&wanted.stem, own) {
             return Ok(wanted.clone());
         }
         // Files may have names that are not valid for sessions.
         let name = Name::new(&wanted.stem).or_else(|_| Name::new("session"));
-        let mut numbers = name.iter().flat_map(numbered).map(|name| name.folded().to_owned());
-        let stem = numbers.find(|stem| is_free(stem)).ok_or_else(|| {
+        let mut stems = name.iter().flat_map(Name::candidates).map(|name| name.folded().to_owned());
+        let stem = stems.find(|stem| !self.mirror.is_taken(stem, own)).ok_or_else(|| {
             let why = format!("`{}` is taken, with every number", wanted.stem);
-            disk::failed("find a name for a file", why)
+            backend("find a name for a file", why)
         })?;
         Ok(Location { stem, archived: wanted.archived })
     }
 
-    /// Writes the file of a session.
+    /// Writes the file of a session; false if another program touched it in the meantime.
     fn write_file(&mut self, one: &Mirrored, at: Location, path: &Path) -> Result<bool> {
-        let (mirror, owner, id) = (self.mirror, Owner::local(), one.id);
-        let Some(before) = one.header.as_ref() else { return Ok(true) };
+        let (mirror, id) = (self.mirror, one.id);
         one.is_whole()?;
-        let mut session = self.db().get(&owner, id)?;
-        mirror.describe(&mut session);
-        let made = made_of(&session.header);
-        if made != made_of(before) {
-            // It was changed just now; the next look notices that.
+        let mut session = self.db().get(&Owner::local(), id)?;
+        if Some(&session.header) != one.header.as_ref() {
+            self.reload(id)?;
             return Ok(false);
         }
-        let end = session.tally.entries;
+        // What another program said about it before the latest summary is outdated.
+        let known = one.shown.as_ref().map_or(0, |shown| shown.entries);
+        let is_outdated = session.tally.summary.is_some_and(|seq| seq >= known);
+        let mut header = session.header.clone();
+        if is_outdated {
+            header.extra.set(SUMMARY, None);
+        }
+        if at.stem != visible::stem_of(&header) {
+            let shown = visible::shown_name(&header);
+            visible::set_called(&mut header, &at.stem, &shown);
+        }
+        if header.extra != session.header.extra {
+            session = self.change(id, header)?;
+        }
+        mirror.describe(&mut session);
         let mut draft = visible::Draft::default();
+        let end = session.tally.entries;
         self.walk(id, end, |entry| draft.add(&entry))?;
-        let metadata = visible::metadata(&session, draft.shown, draft.used.as_deref());
-        let (summary, theirs) = self.summary(&session, one, &draft)?;
+        let metadata = draft.metadata(&session);
+        let latest = session.tally.summary.or(session.tally.started);
+        let latest = latest.map_or(0..0, |seq| seq..seq + 1);
+        let latest = self.db().read(&Owner::local(), id, latest)?.pop().map(|entry| entry.body);
+        let summary = match (session.header.extra.get(SUMMARY), latest) {
+            (Some(theirs), _) => theirs.clone(),
+            (None, Some(Body::Summary(summary))) => Raw::of(&summary.text),
+            (None, Some(Body::Restored(restored))) => Raw::of(&restored.summary),
+            _ => Raw::of(&resuming(&session, draft.user, draft.assistant)),
+        };
         let text = draft.file(&metadata, summary, &session.header);
-        let known = self.all.get(&id).and_then(|one| one.shown.clone());
+        let known = one.shown.as_ref().filter(|shown| shown.at == at);
         let stamp = mirror.replace(path, &text, || {
-            if !self.is_as_known(path, known.as_ref()) {
+            if !self.is_as_known(path, known) {
                 return Ok(false);
             }
             if self.seen.skipped.remove(path).is_some() && path.symlink_metadata().is_ok() {
@@ -255,16 +245,8 @@ impl Pass<'_> {
         // A session that was only renamed or moved is not the last one that was used.
         self.active |= one.shown.as_ref().is_none_or(|shown| shown.entries < end);
         mirror.known().written.insert(id, stamp);
-        let shown = Shown {
-            at,
-            stamp,
-            sum: sum(text.as_bytes()),
-            entries: end,
-            made_of: made,
-            metadata,
-            summary: theirs,
-        };
-        self.note(id, Some(shown));
+        let (sum, made_of) = (sum(text.as_bytes()), made_of(&session.header));
+        self.note(id, Some(Shown { at, stamp, sum, entries: end, made_of, metadata }));
         Ok(true)
     }
 
@@ -277,31 +259,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The summary for people who resume the session: another program's, unless there is a newer
-    /// one here, otherwise ours, otherwise a generated one. With the position of our latest one, if
-    /// it is the other program's.
-    fn summary(
-        &self,
-        session: &Session,
-        one: &Mirrored,
-        draft: &visible::Draft,
-    ) -> Result<(Raw, Option<u64>)> {
-        let latest = session.tally.summary;
-        let instead_of = one.shown.as_ref().and_then(|shown| shown.summary).unwrap_or(0);
-        let theirs = session.header.extra.get(visible::SUMMARY);
-        if let Some(theirs) = theirs.filter(|_| instead_of == latest.map_or(0, |seq| seq + 1)) {
-            return Ok((theirs.clone(), Some(instead_of)));
-        }
-        let range = latest.or(session.tally.started).map_or(0..0, |seq| seq..seq + 1);
-        let entry = self.db().read(&Owner::local(), session.id(), range)?.pop();
-        let text = match entry.map(|entry| entry.body) {
-            Some(Body::Summary(summary)) => summary.text,
-            Some(Body::Restored(restored)) => restored.summary,
-            _ => resuming(session, draft.user, draft.assistant),
-        };
-        Ok((Raw::of(&text), theirs.map(|_| instead_of)))
-    }
-
     /// Whether a file is unchanged since it was last examined. Programs that share the directory
     /// take no lock: only what they write between this check and our rename is lost.
     fn is_as_known(&self, path: &Path, shown: Option<&Shown>) -> bool {
@@ -311,95 +268,131 @@ impl Pass<'_> {
             None => there == shown.map(|shown| shown.stamp),
         }
     }
+
+    /// Writes the index and `last_session`, if they are out of date; returns whether they were.
+    pub(super) fn write_index(&mut self) -> Result<bool> {
+        let mirror = self.mirror;
+        if mirror.reach != Reach::All {
+            return Ok(false);
+        }
+        let [path, last] = ["index.json", "last_session"].map(|name| mirror.root.join(name));
+        let mut sessions = self.listed();
+        let newest = sessions.first().map(|(stem, _)| stem.clone());
+        let path_of =
+            |stem: &str| mirror.path_of(&Location { stem: stem.to_owned(), archived: false });
+        let broken = |stem: &str| {
+            let skipped = self.seen.skipped.get(&path_of(stem));
+            visible::is_stem(stem) && skipped.is_some_and(|skipped| skipped.damaged)
+        };
+        // Another program may still be able to use a file that cannot be read here.
+        let said = read(&last, LAST_BYTES_MAX).map(|said| said.trim().to_owned());
+        let is_named = |said: &&str| sessions.iter().any(|(stem, _)| stem == said) || broken(said);
+        let named = said.as_deref().filter(is_named);
+        let wanted = named.filter(|_| !self.active).or(newest.as_deref());
+        let index = read(&path, INDEX_BYTES_MAX);
+        let listed = visible::index_entries(index.as_deref().unwrap_or_default());
+        let shown = self.all.values().filter_map(|one| Some(one.shown.as_ref()?.at.stem.as_str()));
+        let ours: HashSet<&str> = shown.collect();
+        let is_other = |(stem, _): &&(String, String)| {
+            visible::is_stem(stem) && !ours.contains(stem.as_str()) && path_of(stem).is_file()
+        };
+        sessions.extend(listed.iter().filter(is_other).cloned());
+        let is_listed = index.is_some() && listed == sessions;
+        if !is_listed {
+            mirror.write_beside(&path, &visible::index(&sessions, mirror.options.world.now()))?;
+        }
+        let is_named = said.as_deref() == wanted;
+        match wanted {
+            _ if is_named => {}
+            Some(stem) => mirror.write_beside(&last, stem)?,
+            None => self.disk().remove(&last).map_err(failed(&last, ACTION))?,
+        }
+        self.active = false;
+        Ok(!is_listed || !is_named)
+    }
+
+    /// Our sessions in the index, most recently active first.
+    fn listed(&self) -> Vec<(String, String)> {
+        let shown = self.all.values().filter_map(|one| Some((one, one.shown.as_ref()?)));
+        let shown = shown.filter(|(one, shown)| !shown.at.archived && one.wanted().is_some());
+        let mut listed: Vec<_> = shown
+            .map(|(one, shown)| (visible::last_activity(&shown.metadata), one.id, shown))
+            .collect();
+        listed.sort_by_key(|(at, id, _)| Reverse((*at, *id)));
+        let listed = listed.into_iter();
+        listed.map(|(_, _, shown)| (shown.at.stem.clone(), shown.metadata.clone())).collect()
+    }
+}
+
+/// The text of a file; empty if it is too large.
+fn read(path: &Path, max: u64) -> Option<String> {
+    let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let bytes = (there.len() <= max).then(|| std::fs::read(path).ok()).flatten();
+    Some(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
 }
 
 impl Mirror {
-    /// Moves a session to the trash, unless a turn is running.
-    pub(super) fn throw_away(&self, id: SessionId) -> Result<()> {
-        let (owner, world) = (Owner::local(), self.way.world.as_ref());
-        let session = self.db.get(&owner, id)?;
-        let mut keys = session.keys;
-        keys.extend(session.readable_id.and_then(|id| readable_id::key(&id).ok()));
-        self.commit()?;
-        let change = Change::to_trash(&session.header, keys, world.now());
-        match self.db.update(&owner, id, &change) {
-            Err(StoreError::Held { .. } | StoreError::NotFound { .. }) => Ok(()),
-            done => done.map(drop),
-        }
-    }
-
-    /// Adds another program's fields of a session.
-    pub(super) fn describe(&self, session: &mut Session) {
-        if let Some(at) = active_at(&session.header) {
-            session.last_activity_at = session.last_activity_at.max(at);
-        }
-        let shown = visible::shown_name(&session.header);
-        session.shown_as = (shown != session.header.name.as_str()).then_some(shown);
-    }
-
-    /// The error if nothing can be written.
-    pub(super) fn closed(&self) -> StoreError {
-        let place = self.root.display().to_string();
-        match self.reach {
-            Reach::All => StoreError::Busy { place },
-            _ => StoreError::ReadOnly { place },
-        }
-    }
-
     /// Creates the folder of archived sessions. A link in its place would lead out of the
     /// directory.
     pub(super) fn make_archive(&self) -> Result<()> {
         let archive = self.archive();
         if archive.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
             let why = format!("{} is not a folder", archive.display());
-            return Err(disk::failed("archive a session", why));
+            return Err(backend("archive a session", why));
         }
-        self.way.disk.folder(&archive).or_store_error(&archive, ACTION)
+        self.options.disk.folder(&archive).map_err(failed(&archive, ACTION))
     }
 
     /// Syncs the names of the visible files.
     pub(super) fn sync_visible(&self) -> Result<()> {
-        self.way.disk.sync_folder(&self.root).or_store_error(&self.root, ACTION)?;
-        match self.archive().is_dir() {
-            true => self.way.disk.sync_folder(&self.archive()).or_store_error(&self.root, ACTION),
-            false => Ok(()),
-        }
+        let mut folders = [self.root.clone(), self.archive()].into_iter().filter(|at| at.is_dir());
+        let synced = folders.try_for_each(|folder| self.options.disk.sync_folder(&folder));
+        synced.map_err(failed(&self.root, ACTION))
     }
 
     /// Replaces a file: the new version is written under a temporary name, synced, and renamed.
     /// Right before the rename `ready` is called: if it returns false, or on an error, the file is
     /// unchanged. The new name is durable once the folder is synced. Returns how the file looks.
-    pub(super) fn replace(
+    fn replace(
         &self,
         path: &Path,
         text: &str,
         ready: impl FnOnce() -> Result<bool>,
     ) -> Result<Option<Stamp>> {
-        let (disk, world) = (self.way.disk.as_ref(), self.way.world.as_ref());
-        let temp = disk::draft_of(path, world);
-        let file = disk.create(&temp).or_store_error(path, ACTION)?;
+        let disk = self.options.disk.as_ref();
+        let temp = disk::draft_of(path, self.options.world.as_ref());
+        let file = disk.create(&temp).map_err(failed(path, ACTION))?;
         let publish = || {
             let written = disk.write(&file, text.as_bytes()).and_then(|()| disk.sync(&file));
-            written.or_store_error(path, ACTION)?;
+            written.map_err(failed(path, ACTION))?;
             if !ready()? {
                 return Ok(None);
             }
-            let there = file.metadata().or_store_error(path, ACTION)?;
-            disk.rename(&temp, path).or_store_error(path, ACTION)?;
+            let there = file.metadata().map_err(failed(path, ACTION))?;
+            disk.rename(&temp, path).map_err(failed(path, ACTION))?;
             Ok(Some(Stamp::of(&there)))
         };
         let published = publish();
         if !matches!(published, Ok(Some(_))) {
-            // One error is enough; the next process that opens the directory removes the leftover.
+            // One error is enough; the next look removes the leftover.
             drop(disk.remove(&temp));
         }
         published
     }
 
+    /// Writes the index or `last_session`. If something that is not a file is in its place, it is
+    /// moved aside.
+    fn write_beside(&self, path: &Path, text: &str) -> Result<()> {
+        if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+            self.set_aside(path)?;
+        }
+        self.replace(path, text, || Ok(true)).map(drop)
+    }
+
     /// Renames something that is in the place of one of our files.
-    pub(super) fn set_aside(&self, path: &Path) -> Result<()> {
-        let aside = format!(".unreadable-{}", disk::random(self.way.world.as_ref()));
+    fn set_aside(&self, path: &Path) -> Result<()> {
+        let aside = format!(".unreadable-{}", disk::random(self.options.world.as_ref()));
         let aside = disk::with_suffix(path, &aside);
-        self.way.disk.rename(path, &aside).or_store_error(path, ACTION)
+        self.options.disk.rename(path, &aside).map_err(failed(path, ACTION))
     }
 }

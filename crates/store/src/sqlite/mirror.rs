@@ -1,11 +1,11 @@
 //! Support for the mirror of sessions in files: a table with the last state of each file in which
-//! it and the log agreed, reading what is left of a damaged log, and replacing it.
+//! it and the log agreed, and replacing a damaged log.
 
 use std::path::Path;
 
 use rethread_core::store::{At, Result};
-use rethread_core::{Entry, Header, NewEntry, Owner, Raw, SessionId, Tally};
-use rusqlite::{OptionalExtension, Row, params};
+use rethread_core::{Header, NewEntry, Owner, Raw, SessionId, Tally};
+use rusqlite::{Row, params, params_from_iter};
 use serde::{Deserialize, Serialize};
 
 use super::SqliteStore;
@@ -20,6 +20,10 @@ const WHAT: &str = "keep track of the session files";
 /// The state of each session's file: a [`Shown`] as JSON.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS mirror (session BLOB PRIMARY KEY, shown TEXT NOT NULL) \
     STRICT, WITHOUT ROWID";
+
+const MIRRORED: &str = "SELECT s.id, s.header, (SELECT coalesce(max(seq) + 1, 0) FROM entries e \
+    WHERE e.session = s.n), s.until, shown FROM sessions s LEFT JOIN mirror m ON m.session = s.id \
+    WHERE s.owner = 'local'";
 
 /// Where a session file is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +55,6 @@ pub(crate) struct Shown {
     /// The fingerprint of the header it was written from; empty if the file must be rewritten.
     pub(crate) made_of: String,
     pub(crate) metadata: String,
-    /// If another program wrote a summary: the position of our latest one at that time.
-    pub(crate) summary: Option<u64>,
 }
 
 /// A session and its file.
@@ -63,116 +65,66 @@ pub(crate) struct Mirrored {
     pub(crate) header: Option<Header>,
     /// The length of its log.
     pub(crate) entries: u64,
-    /// When its lease ends, if there is one.
-    pub(crate) until: Option<i64>,
+    /// Whether a turn is running.
+    pub(crate) held: bool,
     /// Its file, if it was ever written or read.
     pub(crate) shown: Option<Shown>,
 }
 
-fn mirrored(row: &Row<'_>) -> rusqlite::Result<Mirrored> {
-    let (header, shown) = (column::bytes(row, 1)?, column::bytes(row, 4)?);
-    Ok(Mirrored {
-        id: session_id(row, 0)?,
-        header: serde_json::from_slice(&header).ok(),
-        entries: column::integer(row, 2)?.unwrap_or_default().unsigned_abs(),
-        until: column::integer(row, 3)?,
-        shown: serde_json::from_slice(&shown).ok(),
-    })
-}
-
-const MIRRORED: &str = "SELECT s.id, s.header, (SELECT coalesce(max(seq) + 1, 0) FROM entries e \
-    WHERE e.session = s.n), s.until, shown FROM sessions s LEFT JOIN mirror m ON m.session = s.id \
-    WHERE s.owner = ?1";
-
 impl SqliteStore {
     /// Creates the table of files, and removes rows of deleted sessions.
     pub(crate) fn begin_mirror(&self) -> Result<()> {
-        let place = self.db.place();
         self.db.write(WHAT, |tx| {
-            tx.execute(TABLE, []).or_store_error(place, WHAT)?;
             let orphans = "DELETE FROM mirror WHERE session NOT IN (SELECT id FROM sessions)";
-            tx.execute(orphans, []).or_store_error(place, WHAT).map(drop)
+            let done = tx.execute(TABLE, []).and_then(|_| tx.execute(orphans, []));
+            done.or_store_error(self.db.place(), WHAT).map(drop)
         })
     }
 
-    /// All sessions of an owner with their files.
-    pub(crate) fn mirrored(&self, owner: &Owner) -> Result<Vec<Mirrored>> {
-        let place = self.db.place();
-        self.db.read(|snapshot| {
-            let mut statement = snapshot.prepare_cached(MIRRORED).or_store_error(place, WHAT)?;
-            let rows = statement.query_map([owner.as_str()], mirrored);
-            rows.and_then(Iterator::collect).or_store_error(place, WHAT)
-        })
-    }
-
-    /// One of them.
-    pub(crate) fn mirrored_one(&self, owner: &Owner, id: SessionId) -> Result<Option<Mirrored>> {
-        let place = self.db.place();
-        let sql = format!("{MIRRORED} AND s.id = ?2");
+    /// The sessions that have files, or one of them.
+    pub(crate) fn mirrored(&self, one: Option<SessionId>) -> Result<Vec<Mirrored>> {
+        let (place, now) = (self.db.place(), self.db.world.now().as_millisecond());
+        let mirrored = |row: &Row<'_>| {
+            let (header, shown) = (column::bytes(row, 1)?, column::bytes(row, 4)?);
+            Ok(Mirrored {
+                id: session_id(row, 0)?,
+                header: serde_json::from_slice(&header).ok(),
+                entries: column::integer(row, 2)?.unwrap_or_default().unsigned_abs(),
+                held: column::integer(row, 3)?.is_some_and(|until| until > now),
+                shown: serde_json::from_slice(&shown).ok(),
+            })
+        };
+        let sql = format!("{MIRRORED}{}", one.map_or("", |_| " AND s.id = ?1"));
         self.db.read(|snapshot| {
             let mut statement = snapshot.prepare_cached(&sql).or_store_error(place, WHAT)?;
-            let found = statement.query_row(params![owner.as_str(), id.0.as_bytes()], mirrored);
-            found.optional().or_store_error(place, WHAT)
+            let id = params_from_iter(one.map(|id| id.0.into_bytes()));
+            let rows = statement.query_map(id, mirrored);
+            rows.and_then(Iterator::collect).or_store_error(place, WHAT)
         })
     }
 
     /// Records the state of files; `None` for a deleted file.
     pub(crate) fn keep_shown(&self, all: &[(SessionId, Option<Shown>)]) -> Result<()> {
-        let place = self.db.place();
         // As an append, so that the ends of logs stay cached.
         self.db.write(append::ACTION, |tx| {
-            for (id, shown) in all {
-                let json = shown.as_ref().map(|shown| Raw::of(shown).get().to_owned());
-                let done = match json {
-                    None => tx.execute("DELETE FROM mirror WHERE session = ?1", [id.0.as_bytes()]),
-                    Some(json) => tx.execute(
-                        "INSERT OR REPLACE INTO mirror VALUES (?1, ?2)",
-                        params![id.0.as_bytes(), json],
-                    ),
+            all.iter().try_for_each(|(id, shown)| {
+                let (id, json) = (id.0.as_bytes(), shown.as_ref().map(Raw::of));
+                let sql = "INSERT OR REPLACE INTO mirror VALUES (?1, ?2)";
+                let done = match &json {
+                    None => tx.execute("DELETE FROM mirror WHERE session = ?1", [id]),
+                    Some(json) => tx.execute(sql, params![id, json.get()]),
                 };
-                done.or_store_error(place, WHAT)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// The entries of a log that can be read. Others may be missing between them.
-    pub(crate) fn salvaged(&self, owner: &Owner, id: SessionId) -> Result<Vec<Entry>> {
-        let place = self.db.place();
-        self.db.read(|snapshot| {
-            let n = self.db.any_place_of(snapshot, owner, id)?.n;
-            let sql = format!(
-                "SELECT {} FROM entries WHERE session = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1",
-                row::COLUMNS
-            );
-            let mut statement = snapshot.prepare_cached(&sql).or_store_error(place, WHAT)?;
-            let (mut entries, mut next, mut unreadable) = (Vec::new(), 0_i64, 0);
-            // A damaged page may contain many rows; after this many, the rest is given up.
-            while unreadable < 10_000 {
-                match statement.query_row([n, next], row::stored).optional() {
-                    Ok(None) => break,
-                    Ok(Some(stored)) => {
-                        next = i64::try_from(stored.seq).unwrap_or(i64::MAX).saturating_add(1);
-                        entries.extend(stored.entry(id));
-                    }
-                    Err(_) => (next, unreadable) = (next + 1, unreadable + 1),
-                }
-            }
-            Ok(entries)
+                done.or_store_error(self.db.place(), WHAT).map(drop)
+            })
         })
     }
 
     /// Replaces a session's log. Its entries are indexed again.
-    pub(crate) fn replace_log(
-        &self,
-        owner: &Owner,
-        id: SessionId,
-        entries: &[NewEntry],
-    ) -> Result<()> {
-        let (db, place) = (&self.db, self.db.place());
-        let new = Request::new(owner, id, At::END, entries);
+    pub(crate) fn replace_log(&self, id: SessionId, entries: &[NewEntry]) -> Result<()> {
+        let (db, place, owner) = (&self.db, self.db.place(), Owner::local());
+        let new = Request::new(&owner, id, At::END, entries);
         db.write(WHAT, |tx| {
-            let found = db.any_place_of(tx, owner, id)?;
+            let found = db.any_place_of(tx, &owner, id)?;
             found.lease.is_free(id, db.world.now())?;
             let n = found.n;
             for sql in [

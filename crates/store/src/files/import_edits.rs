@@ -60,37 +60,30 @@ pub(super) struct Skipped {
     pub(super) damaged: bool,
 }
 
-/// A session file, seen from outside.
+/// A file that may be a session, seen from outside.
 struct Found {
     path: PathBuf,
     at: Location,
     stamp: Stamp,
-}
-
-impl Found {
-    /// The state of a file that was moved here, or only touched.
-    fn moved(&self, shown: Shown) -> Shown {
-        Shown { at: self.at.clone(), stamp: self.stamp, ..shown }
-    }
+    /// Why it cannot be one.
+    wrong: Option<&'static str>,
 }
 
 impl Pass<'_> {
     /// Imports all changes to the visible files.
     pub(super) fn look(&mut self) -> Result<()> {
-        let mirror = self.mirror;
-        let files = self.session_files()?;
+        let files = self.files()?;
         let shown = self.all.values().filter_map(|one| Some((one.shown.as_ref()?, one.id)));
         let known: HashMap<PathBuf, SessionId> =
-            shown.map(|(shown, id)| (mirror.path_of(&shown.at), id)).collect();
-        let skipped = &self.seen.skipped;
-        let is_there = |path: &PathBuf, id: &SessionId| {
+            shown.map(|(shown, id)| (self.path_of(&shown.at), id)).collect();
+        let is_gone = |(path, id): &(&PathBuf, &SessionId)| {
             // Nothing is known about what is in an archive that is not a folder.
-            let hidden = path.parent().is_some_and(|folder| skipped.contains_key(folder));
-            let there = files.contains_key(path) || skipped.contains_key(path);
-            there || hidden || self.all[id].held
+            let skipped = |folder| self.seen.skipped.contains_key(folder);
+            let hidden = path.parent().is_some_and(skipped);
+            !files.contains_key(*path) && !hidden && !self.all[id].held
         };
-        let gone = known.iter().filter(|(path, id)| !is_there(path, id)).map(|(_, id)| *id);
-        let mut gone: BTreeSet<SessionId> = gone.collect();
+        let mut gone: BTreeSet<SessionId> =
+            known.iter().filter(is_gone).map(|(_, id)| *id).collect();
         for found in files.values().filter(|found| !known.contains_key(&found.path)) {
             self.meet(found, &files, &mut gone)?;
         }
@@ -100,32 +93,30 @@ impl Pass<'_> {
             }
         }
         for id in gone {
-            mirror.throw_away(id)?;
-            self.reload(id)?;
-            if self.all.get(&id).is_some_and(|one| one.wanted().is_none()) {
+            if self.throw_away(id)? {
                 self.keep(&[(id, None)])?;
             }
+            self.reload(id)?;
         }
-        if self.write_index()? { mirror.sync_visible() } else { Ok(()) }
+        self.write_index()
     }
 
-    /// The session files; anything else that ends in `.json` is recorded as ignored.
-    fn session_files(&mut self) -> Result<BTreeMap<PathBuf, Found>> {
+    /// Everything that ends in `.json`, except the index.
+    fn files(&mut self) -> Result<BTreeMap<PathBuf, Found>> {
         const ACTION: &str = "read the directory";
-        let (mut files, mut left) = (BTreeMap::new(), BTreeMap::new());
-        let skipped = |stamp, why: &str| Skipped { stamp, why: why.to_owned(), damaged: false };
-        for (folder, archived) in [(self.mirror.root.clone(), false), (self.mirror.archive(), true)]
-        {
+        let (mut files, mut skipped) = (BTreeMap::new(), BTreeMap::new());
+        for (folder, archived) in [(self.root.clone(), false), (self.archive(), true)] {
             let Ok(there) = folder.symlink_metadata() else { continue };
             // The directory itself may be a link: the user chose it.
             if archived && !there.is_dir() {
-                let why = "it is not a folder, so nothing can be archived";
-                left.insert(folder, skipped(Stamp::of(&there), why));
+                let why = "it is not a folder, so nothing can be archived".to_owned();
+                let stamp = Stamp::of(&there);
+                skipped.insert(folder, Skipped { stamp, why, damaged: false });
                 continue;
             }
             for name in names(&folder).map_err(failed(&folder, ACTION))? {
                 let path = folder.join(&name);
-                if is_draft(&name) && self.mirror.reach == Reach::All {
+                if is_draft(&name) && self.reach == Reach::All {
                     // A crash left it: whoever writes one holds the lock.
                     self.disk().remove(&path).map_err(failed(&path, ACTION))?;
                 }
@@ -137,19 +128,15 @@ impl Pass<'_> {
                     // A file that cannot be examined must not count as deleted.
                     there => there.map_err(failed(&path, ACTION))?,
                 };
-                let stamp = Stamp::of(&there);
                 let wrong = [
                     (there.is_symlink(), "it is a link, and links are not followed"),
                     (!there.is_file(), "it is not a file"),
                     (!is_stem(&stem), "its name is not a session id"),
-                    (stamp.size > FILE_BYTES_MAX, "it is too large to be a session"),
+                    (there.len() > FILE_BYTES_MAX, "it is too large to be a session"),
                 ];
-                if let Some((_, why)) = wrong.into_iter().find(|(is, _)| *is) {
-                    left.insert(path, skipped(stamp, why));
-                    continue;
-                }
-                let at = Location { stem, archived };
-                files.insert(path.clone(), Found { path, at, stamp });
+                let wrong = wrong.into_iter().find(|(is, _)| *is).map(|(_, why)| why);
+                let (at, stamp) = (Location { stem, archived }, Stamp::of(&there));
+                files.insert(path.clone(), Found { path, at, stamp, wrong });
             }
         }
         // A file that could not be read is not read again before it changes.
@@ -157,8 +144,7 @@ impl Pass<'_> {
         let same = |(path, skipped): &(PathBuf, Skipped)| {
             files.get(path).is_some_and(|found| found.stamp == skipped.stamp)
         };
-        left.extend(before.filter(same));
-        self.seen.skipped = left;
+        self.seen.skipped = before.filter(same).chain(skipped).collect();
         Ok(files)
     }
 
@@ -172,9 +158,11 @@ impl Pass<'_> {
         if self.seen.skipped.contains_key(&found.path) {
             return None;
         }
-        let (why, damaged) = match std::fs::read(&found.path) {
-            Err(error) => (format!("it cannot be read: {error}"), true),
-            Ok(bytes) => match visible::parse(&String::from_utf8_lossy(&bytes)) {
+        let bytes = found.wrong.map_or_else(|| Ok(std::fs::read(&found.path)), Err);
+        let (why, damaged) = match bytes {
+            Err(wrong) => (wrong.to_owned(), false),
+            Ok(Err(error)) => (format!("it cannot be read: {error}"), true),
+            Ok(Ok(bytes)) => match visible::parse(&String::from_utf8_lossy(&bytes)) {
                 Ok(visible) => match too_much(&visible, bytes.len()) {
                     None => return Some(visible),
                     Some(why) => (why, known),
@@ -197,26 +185,18 @@ impl Pass<'_> {
     ) -> Result<()> {
         let Some(visible) = self.read_visible(found, false) else { return Ok(()) };
         if let Some(id) = self.session_of(found, &visible, gone)? {
-            gone.remove(&id);
-            self.follow(id, found, &visible)?;
-            let before = self.all.get(&id).and_then(|one| one.shown.clone());
-            let path = before.as_ref().map(|before| self.mirror.path_of(&before.at));
-            if let Some((path, before)) = path.zip(before.as_ref())
-                && self.mirror.reach == Reach::All
-                && Stamp::at(&path) == Some(before.stamp)
+            if !gone.remove(&id)
+                && self.reach == Reach::All
+                && let Some(shown) = &self.all[&id].shown
+                && let path = self.path_of(&shown.at)
+                && Stamp::at(&path) == Some(shown.stamp)
             {
                 self.disk().remove(&path).map_err(failed(&path, "move a file"))?;
             }
-            return match before {
-                // Moved, not changed.
-                Some(before) if before.sum == visible.sum => {
-                    self.keep(&[(id, Some(found.moved(before)))])
-                }
-                _ => self.take_in(id, found, visible),
-            };
+            return self.take_in(id, found, visible);
         }
         let other = Location { stem: visible.id.clone(), archived: found.at.archived };
-        if other != found.at && files.contains_key(&self.mirror.path_of(&other)) {
+        if other != found.at && files.contains_key(&self.path_of(&other)) {
             let why = format!("its id is `{}`, which belongs to another file", visible.id);
             self.skip(found, why, false);
             return Ok(());
@@ -235,17 +215,13 @@ impl Pass<'_> {
     ) -> Result<Option<SessionId>> {
         let ours = visible.ours.as_ref().map(|header| header.id);
         for one in self.all.values() {
-            let is_missed = match &one.shown {
-                None => one.wanted().is_some(),
-                Some(_) if gone.contains(&one.id) => true,
-                Some(shown) => {
-                    let same = shown.sum == visible.sum || ours == Some(one.id);
-                    same && one.wanted().as_ref() == Some(&found.at)
-                }
-            };
-            if is_missed
-                && ours.map_or_else(|| self.is_renamed(one, visible), |id| Ok(id == one.id))?
-            {
+            let is_missed = one.shown.as_ref().map_or(one.wanted().is_some(), |shown| {
+                let same = shown.sum == visible.sum || ours == Some(one.id);
+                gone.contains(&one.id) || same && one.wanted().as_ref() == Some(&found.at)
+            });
+            let is_same =
+                || ours.map_or_else(|| self.is_renamed(one, visible), |id| Ok(id == one.id));
+            if is_missed && is_same()? {
                 return Ok(Some(one.id));
             }
         }
@@ -270,12 +246,12 @@ impl Pass<'_> {
         let ours = visible.ours.clone().filter(|header| !self.all.contains_key(&header.id));
         // The id that another program gave it is known to users.
         let key = readable_id::key(&found.at.stem).ok().filter(|_| ours.is_none());
-        let key = key.filter(|key| matches!(self.db().resolve(&Owner::local(), key), Ok(None)));
+        let key = key.filter(|key| matches!(self.db.resolve(&Owner::local(), key), Ok(None)));
         let binds: Vec<Bind> = key.into_iter().map(|key| Bind { key, seen: None }).collect();
         let header = ours.unwrap_or_else(|| {
             let written = Timestamp::from_millisecond(found.stamp.changed / 1_000_000).ok();
             let at = visible.created_at.or(visible.last_activity_at).or(written);
-            let at = at.unwrap_or_else(|| self.mirror.options.world.now());
+            let at = at.unwrap_or_else(|| self.options.world.now());
             let file = format!("{}/{}", found.at.archived, found.at.stem);
             Header::new(SessionId(self.id_for(at, &file)), Owner::local(), at)
         });
@@ -285,23 +261,21 @@ impl Pass<'_> {
     /// Creates a session from a file; `started` is added to its messages.
     fn begin(
         &mut self,
-        mut header: Header,
+        header: Header,
         found: &Found,
         visible: &Visible,
         started: Option<Started>,
         binds: &[Bind],
     ) -> Result<()> {
+        let mut header = self.described(header, found, visible);
         (header.owner, header.trash) = (Owner::local(), None);
-        header.archived = found.at.archived;
         header.created_at = visible.created_at.unwrap_or(header.created_at);
         header.imported.get_or_insert_with(|| IMPORTED.to_owned());
-        let header = self.described(header, visible, &found.at.stem);
         let id_for = |at, what: &str| self.id_for(at, what);
         let mut entries = entries_of(visible, 0, &header, HashSet::new(), id_for);
         if let Some(body) = started.clone().map(Body::Started) {
             let at = entries.last().map_or(header.created_at, |entry| entry.at);
-            let (id, measure) = (self.mirror.options.world.uuid().into(), measure(&body, |_| None));
-            entries.push(NewEntry { id, at, body, measure });
+            entries.push(new_entry(self.options.world.uuid().into(), at, body));
         }
         let shown = shown(found, visible, &header, entries.len() as u64);
         self.keep(&[(header.id, Some(shown))])?;
@@ -322,8 +296,8 @@ impl Pass<'_> {
     /// An id for something in a file. If nothing can be stored, it is derived from the file, so
     /// that it is the same the next time.
     fn id_for(&self, at: Timestamp, what: &str) -> Uuid {
-        if self.mirror.reach != Reach::Visiting {
-            return self.mirror.options.world.uuid();
+        if self.reach != Reach::Visiting {
+            return self.options.world.uuid();
         }
         let mut bits = [0; 10];
         bits.copy_from_slice(&fingerprint("visiting", what)[..10]);
@@ -331,19 +305,25 @@ impl Pass<'_> {
         uuid::Builder::from_unix_timestamp_millis(millis, &bits).into_uuid()
     }
 
-    /// The header with the fields of the file.
-    fn described(&self, mut header: Header, visible: &Visible, stem: &str) -> Header {
+    /// The header with what the file says and where it is.
+    fn described(&self, mut header: Header, found: &Found, visible: &Visible) -> Header {
+        let stem = &found.at.stem;
         visible.profile.apply(&mut header.profile);
-        let shown = visible.name.as_deref().unwrap_or(stem);
+        // A file that was renamed by hand contains its old id. If that was also its name, the new
+        // one is what the user wants.
+        let is_id = |name: &&String| Name::new(name).is_ok_and(|name| name.folded() == visible.id);
+        let outdated = |name: &&String| visible.id != *stem && is_id(name);
+        let shown = visible.name.as_ref().filter(|name| !outdated(name)).unwrap_or(stem);
         let before = shown_name(&header);
-        let name = if shown == before { Ok(header.name) } else { Name::new(shown) };
+        let name = if *shown == before { Ok(header.name) } else { Name::new(shown) };
         let name = name.or_else(|_| Name::new(stem));
         let name = name.unwrap_or_else(|_| Name::of_time(header.created_at, header.id));
         header.name = self.free_name(&name, header.id);
         if header.profile.title.as_ref().is_none_or(|title| *title == before) {
             // Other stores show a title, and know nothing of this.
-            header.profile.title = (shown != header.name.as_str()).then(|| shown.to_owned());
+            header.profile.title = (shown != header.name.as_str()).then(|| shown.clone());
         }
+        header.archived = found.at.archived;
         header.extra = ExtraFields::default();
         set_called(&mut header, stem, shown);
         let last = visible.messages.iter().filter_map(|said| said.at).max();
@@ -359,14 +339,14 @@ impl Pass<'_> {
         let taken = others.filter_map(|one| Some(one.header.as_ref()?.name.folded()));
         let taken: HashSet<&str> = taken.collect();
         let free = name.candidates().find(|name| !taken.contains(name.folded()));
-        free.unwrap_or_else(|| Name::of_time(self.mirror.options.world.now(), id))
+        free.unwrap_or_else(|| Name::of_time(self.options.world.now(), id))
     }
 
     /// Compares a session with its file, if that looks different.
     fn compare(&mut self, id: SessionId, found: &Found) -> Result<()> {
         let Some(one) = self.all.get(&id).filter(|one| !one.held) else { return Ok(()) };
-        let shown = one.shown.clone().filter(|shown| shown.at == found.at);
-        let Some(shown) = shown.filter(|shown| shown.stamp != found.stamp) else { return Ok(()) };
+        let changed = |shown: &&Shown| shown.at == found.at && shown.stamp != found.stamp;
+        let Some(shown) = one.shown.as_ref().filter(changed).cloned() else { return Ok(()) };
         if one.wanted().is_none() {
             // It is in the trash, and its file belongs to another program now: the next look
             // imports it.
@@ -376,14 +356,14 @@ impl Pass<'_> {
             None => Ok(()),
             // Touched, not changed.
             Some(visible) if shown.sum == visible.sum => {
-                self.keep(&[(id, Some(found.moved(shown)))])
+                self.keep(&[(id, Some(Shown { stamp: found.stamp, ..shown }))])
             }
             Some(visible) => self.take_in(id, found, visible),
         }
     }
 
-    /// Imports a file that was rewritten. If the log is damaged, this waits for a repair, because
-    /// the two cannot be compared. If a turn is running, it waits for its end.
+    /// Imports a file that was rewritten or moved. If the log is damaged, this waits for a repair,
+    /// because the two cannot be compared. If a turn is running, it waits for its end.
     fn take_in(&mut self, id: SessionId, found: &Found, visible: Visible) -> Result<()> {
         let why = match self.reconcile(id, found, visible) {
             Err(StoreError::Damaged { what, .. }) => format!("its log is damaged: {what}"),
@@ -413,20 +393,23 @@ impl Pass<'_> {
             return self.fork(id, found, &visible);
         };
         let Some(header) = one.header.clone() else { return Ok(()) };
-        let behind = self.is_out_of_date(&one);
         let new = entries_of(&visible, from, &header, taken, |at, what| self.id_for(at, what));
-        let mut described = self.described(header, &visible, &found.at.stem);
+        let mut header = self.described(header, found, &visible);
         if !new.is_empty() {
             self.commit()?.append(&Owner::local(), id, At::END, &new)?;
-            described.imported.get_or_insert_with(|| IMPORTED.to_owned());
+            header.imported.get_or_insert_with(|| IMPORTED.to_owned());
         }
-        let session = self.change(id, described)?;
+        let behind = self.is_out_of_date(&one);
+        let session = self.change(id, header)?;
         // If the program left something out, and we have nothing to add, its file is not changed.
         let entries = one.entries + new.len() as u64;
         let mut shown = shown(found, &visible, &session.header, entries);
-        if behind {
-            shown.made_of = String::new();
+        if behind || shown.made_of.is_empty() {
+            shown.made_of.clear();
             self.mirror.is_dirty(id);
+        }
+        if let Some(before) = one.shown.filter(|before| before.at.stem != found.at.stem) {
+            self.follow_id(id, &before.at.stem, &found.at.stem)?;
         }
         self.active |= visible.ours.is_some() && new.is_empty();
         self.keep(&[(id, Some(shown))])?;
@@ -450,90 +433,57 @@ impl Pass<'_> {
         Ok(session)
     }
 
-    /// Forks a session whose file diverged from the log.
+    /// Forks a session whose file diverged from the log. What the other program calls this
+    /// conversation is the fork from now on, and the old log continues under another name.
     fn fork(&mut self, from: SessionId, found: &Found, visible: &Visible) -> Result<()> {
-        let world = self.mirror.options.world.clone();
-        let parent = self.db().get(&Owner::local(), from)?;
-        // The old log continues under another name, with a new file.
-        if stem_of(&parent.header) == found.at.stem {
-            let name = self.free_name(&parent.header.name.numbered(2), from);
-            self.change(from, Header { name, ..parent.header.clone() })?;
+        let Session { header, keys, readable_id, .. } = self.db.get(&Owner::local(), from)?;
+        if stem_of(&header) == found.at.stem {
+            let name = self.free_name(&header.name.numbered(2), from);
+            self.change(from, Header { name, ..header.clone() })?;
         }
-        let header = Header {
-            id: SessionId(world.uuid()),
-            parent: Some(Parent { id: from, origin: Origin::Fork }),
-            created_at: world.now(),
-            ..parent.header
-        };
-        let keys = parent.keys;
+        let world = self.options.world.clone();
+        let parent = Some(Parent { id: from, origin: Origin::Fork });
+        let (id, created_at) = (SessionId(world.uuid()), world.now());
+        let header = Header { id, parent, created_at, ..header };
         let started = Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() };
-        let bind = |key| Bind { key, seen: Some(from) };
-        // What the other program calls this conversation is the fork from now on.
-        let id = parent.readable_id.filter(|id| *id == found.at.stem);
-        let id = id.and_then(|id| readable_id::key(&id).ok());
-        let binds: Vec<Bind> = keys.into_iter().chain(id).map(bind).collect();
-        // Its file belongs to the fork from now on.
+        let id = readable_id.filter(|id| *id == found.at.stem);
+        let keys = keys.into_iter().chain(id.and_then(|id| readable_id::key(&id).ok()));
+        let binds: Vec<Bind> = keys.map(|key| Bind { key, seen: Some(from) }).collect();
         self.keep(&[(from, None)])?;
         self.mirror.is_dirty(from);
         self.begin(header, found, visible, Some(started), &binds)
     }
 
-    /// Renames or moves a session like its file.
-    fn follow(&mut self, id: SessionId, found: &Found, visible: &Visible) -> Result<()> {
-        let (one, stem) = (&self.all[&id], &found.at.stem);
-        let moved = one.wanted().as_ref() != Some(&found.at);
-        let Some(mut header) = one.header.clone().filter(|_| moved) else { return Ok(()) };
-        header.archived = found.at.archived;
-        // A file that was renamed by hand contains its old id. If that was also its name, the new one
-        // is what the user wants.
-        let renamed = visible.id != *stem;
-        let before = one.shown.as_ref().map(|shown| shown.at.stem.clone());
-        let is_name = |id: &String| shown_name(&header) == *id || header.name.folded() == *id;
-        if renamed && before.as_ref().is_some_and(is_name) {
-            let name = Name::new(stem).unwrap_or_else(|_| header.name.clone());
-            header.name = self.free_name(&name, id);
-        }
-        let shown = shown_name(&header);
-        set_called(&mut header, stem, &shown);
-        self.change(id, header)?;
-        if let Some(before) = before.filter(|before| before != stem) {
-            self.follow_id(id, &before, stem)?;
-        }
-        if renamed {
-            self.mirror.is_dirty(id);
-        }
-        Ok(())
-    }
-
     /// Makes a session known by its new id, if it was known by the old one.
     fn follow_id(&self, id: SessionId, before: &str, now: &str) -> Result<()> {
-        let owner = Owner::local();
         let (Ok(before), Ok(now)) = (readable_id::key(before), readable_id::key(now)) else {
             return Ok(());
         };
-        if self.db().resolve(&owner, &before)? != Some(id) {
+        let owner = Owner::local();
+        if self.db.resolve(&owner, &before)? != Some(id) {
             return Ok(());
         }
-        match self.db().bind(&owner, &Bind { key: now, seen: None }, Some(id)) {
+        match self.db.bind(&owner, &Bind { key: now, seen: None }, Some(id)) {
             // Another session has it.
             Err(StoreError::KeyMoved { .. }) => Ok(()),
             Err(error) => Err(error),
-            Ok(()) => self.db().bind(&owner, &Bind { key: before, seen: Some(id) }, None),
+            Ok(()) => self.db.bind(&owner, &Bind { key: before, seen: Some(id) }, None),
         }
     }
 }
 
 /// The state of a file that another program wrote.
 fn shown(found: &Found, visible: &Visible, header: &Header, entries: u64) -> Shown {
-    Shown {
-        at: found.at.clone(),
-        stamp: found.stamp,
-        sum: visible.sum.clone(),
-        entries,
-        // A file that was renamed by hand is written again, with its new name.
-        made_of: if visible.id == found.at.stem { made_of(header) } else { String::new() },
-        metadata: visible.metadata.get().to_owned(),
-    }
+    // A file that was renamed by hand is written again, with its new name.
+    let made_of = if visible.id == found.at.stem { made_of(header) } else { String::new() };
+    let (sum, metadata) = (visible.sum.clone(), visible.metadata.get().to_owned());
+    Shown { at: found.at.clone(), stamp: found.stamp, sum, entries, made_of, metadata }
+}
+
+/// An entry that needs no other one to be measured.
+pub(super) fn new_entry(id: EntryId, at: Timestamp, body: Body) -> NewEntry {
+    let measure = measure(&body, |_| None);
+    NewEntry { id, at, body, measure }
 }
 
 /// The messages of a file as entries, from one of them on; `taken` are ids that the log has.

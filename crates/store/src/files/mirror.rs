@@ -112,6 +112,14 @@ pub(super) struct Pass<'a> {
     _lock: Option<File>,
 }
 
+impl std::ops::Deref for Pass<'_> {
+    type Target = Mirror;
+
+    fn deref(&self) -> &Mirror {
+        self.mirror
+    }
+}
+
 impl Mirror {
     /// Opens a directory, and creates it if it does not exist.
     pub(super) fn open(options: OpenOptions, root: &Path) -> Result<Mirror> {
@@ -295,14 +303,17 @@ impl Mirror {
         commit.map_err(failed(&self.root, "write to the database")).map(|()| &self.db)
     }
 
-    /// Moves a session to the trash, unless a turn is running.
-    pub(super) fn throw_away(&self, id: SessionId) -> Result<()> {
+    pub(super) fn disk(&self) -> &dyn Disk {
+        self.options.disk.as_ref()
+    }
+
+    /// Moves a session to the trash; false if a turn is running.
+    pub(super) fn throw_away(&self, id: SessionId) -> Result<bool> {
         let owner = Owner::local();
-        let session = self.db.get(&owner, id)?;
-        let change = Change::to_trash(&session, self.options.world.now());
+        let change = Change::to_trash(&self.db.get(&owner, id)?, self.options.world.now());
         match self.commit()?.update(&owner, id, &change) {
-            Err(StoreError::Held { .. } | StoreError::NotFound { .. }) => Ok(()),
-            done => done.map(drop),
+            Err(StoreError::Held { .. }) => Ok(false),
+            done => done.map(|_| true),
         }
     }
 

@@ -173,7 +173,7 @@ impl FilesStore {
         for id in chats.iter().rev().map(Session::id).filter(is_free).take(excess) {
             let away = Change { archived: Some(true), ..Change::default() };
             match delete {
-                true => self.mirror.throw_away(id)?,
+                true => drop(self.mirror.throw_away(id)?),
                 false => self.db().update(&Owner::local(), id, &away).map(drop)?,
             }
             // Starting a session does not wait until the file of another one is moved.

@@ -92,7 +92,7 @@ impl Pass<'_> {
     fn mend(&mut self, one: &Mirrored, repair: bool) -> Result<(String, FindingState)> {
         let (mirror, owner, id) = (self.mirror, Owner::local(), one.id);
         let end = one.entries.max(one.shown.as_ref().map_or(0, |shown| shown.entries));
-        let readable = |seq| self.db().read(&owner, id, seq..seq + 1).ok()?.pop();
+        let readable = |seq| self.db.read(&owner, id, seq..seq + 1).ok()?.pop();
         let ours: Vec<Entry> = (0..end).filter_map(readable).collect();
         let path = one.shown.as_ref().map(|shown| mirror.path_of(&shown.at));
         let file = path.as_ref().and_then(|path| read_own(path, id));
@@ -114,7 +114,7 @@ impl Pass<'_> {
         let mut replaced = self.commit()?.replace_log(id, &entries);
         // Its rows cannot even be deleted.
         if matches!(replaced, Err(StoreError::Corrupt { .. })) && self.remake_entries()?.is_some() {
-            replaced = self.db().replace_log(id, &entries);
+            replaced = self.db.replace_log(id, &entries);
         }
         if matches!(replaced, Err(StoreError::Corrupt { .. })) {
             let what = format!("the database is too damaged to rebuild it {came}");
@@ -144,7 +144,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let (root, world) = (&self.mirror.root, self.mirror.options.world.as_ref());
-        keep_aside(self.disk(), world, root, |to| self.db().copy_to(to)).map(drop)
+        keep_aside(self.disk(), world, root, |to| self.db.copy_to(to)).map(drop)
     }
 }
 

@@ -19,10 +19,10 @@ use rethread_core::store::Result;
 use rethread_core::summary::resuming;
 use rethread_core::{Body, Entry, Name, Owner, Raw, SessionId, Store, StoreError};
 
-use super::disk::{self, Disk, backend, failed, sum};
+use super::disk::{self, backend, failed, sum};
 use super::mirror::{Mirror, Pass, Reach, made_of};
 use super::visible::{self, SUMMARY};
-use crate::sqlite::{Location, Mirrored, Shown, SqliteStore, Stamp};
+use crate::sqlite::{Location, Mirrored, Shown, Stamp};
 
 const ACTION: &str = "write the session files";
 
@@ -36,19 +36,6 @@ const INDEX_BYTES_MAX: u64 = 64 << 20;
 const LAST_BYTES_MAX: u64 = 1 << 10;
 
 impl Pass<'_> {
-    pub(super) fn db(&self) -> &SqliteStore {
-        &self.mirror.db
-    }
-
-    pub(super) fn disk(&self) -> &dyn Disk {
-        self.mirror.options.disk.as_ref()
-    }
-
-    /// The database, before it is written to.
-    pub(super) fn commit(&self) -> Result<&SqliteStore> {
-        self.mirror.commit()
-    }
-
     /// Records the state of files.
     pub(super) fn keep(&mut self, shown: &[(SessionId, Option<Shown>)]) -> Result<()> {
         self.commit()?.keep_shown(shown)?;
@@ -71,7 +58,7 @@ impl Pass<'_> {
     /// Reads a session from the database again.
     pub(super) fn reload(&mut self, id: SessionId) -> Result<()> {
         self.all.remove(&id);
-        let one = self.db().mirrored(Some(id))?.pop();
+        let one = self.db.mirrored(Some(id))?.pop();
         self.mirror.known().active |= one.as_ref().is_some_and(Mirrored::is_active);
         self.all.extend(one.map(|one| (id, one)));
         Ok(())
@@ -134,7 +121,7 @@ impl Pass<'_> {
         let shown = std::mem::take(&mut self.shown);
         if !shown.is_empty() {
             self.write_index()?;
-            self.mirror.sync_visible()?;
+            self.sync_visible()?;
             self.keep(&shown)?;
         }
         Ok(waiting)
@@ -196,7 +183,7 @@ impl Pass<'_> {
     fn write_file(&mut self, one: &Mirrored, at: Location, path: &Path) -> Result<bool> {
         let (mirror, id) = (self.mirror, one.id);
         one.is_whole()?;
-        let mut session = self.db().get(&Owner::local(), id)?;
+        let mut session = self.db.get(&Owner::local(), id)?;
         if Some(&session.header) != one.header.as_ref() {
             self.reload(id)?;
             return Ok(false);
@@ -222,7 +209,7 @@ impl Pass<'_> {
         let metadata = draft.metadata(&session);
         let latest = session.tally.summary.or(session.tally.started);
         let latest = latest.map_or(0..0, |seq| seq..seq + 1);
-        let latest = self.db().read(&Owner::local(), id, latest)?.pop().map(|entry| entry.body);
+        let latest = self.db.read(&Owner::local(), id, latest)?.pop().map(|entry| entry.body);
         let summary = match (session.header.extra.get(SUMMARY), latest) {
             (Some(theirs), _) => theirs.clone(),
             (None, Some(Body::Summary(summary))) => Raw::of(&summary.text),
@@ -254,7 +241,7 @@ impl Pass<'_> {
     pub(super) fn walk(&self, id: SessionId, end: u64, mut each: impl FnMut(Entry)) -> Result<()> {
         for start in (0..end).step_by(READ_ENTRIES as usize) {
             let range = start..end.min(start + READ_ENTRIES);
-            self.db().read(&Owner::local(), id, range)?.into_iter().for_each(&mut each);
+            self.db.read(&Owner::local(), id, range)?.into_iter().for_each(&mut each);
         }
         Ok(())
     }
@@ -269,11 +256,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Writes the index and `last_session`, if they are out of date; returns whether they were.
-    pub(super) fn write_index(&mut self) -> Result<bool> {
+    /// Writes the index and `last_session`, if they are out of date.
+    pub(super) fn write_index(&mut self) -> Result<()> {
         let mirror = self.mirror;
         if mirror.reach != Reach::All {
-            return Ok(false);
+            return Ok(());
         }
         let [path, last] = ["index.json", "last_session"].map(|name| mirror.root.join(name));
         let mut sessions = self.listed();
@@ -301,14 +288,13 @@ impl Pass<'_> {
         if !is_listed {
             mirror.write_beside(&path, &visible::index(&sessions, mirror.options.world.now()))?;
         }
-        let is_named = said.as_deref() == wanted;
         match wanted {
-            _ if is_named => {}
+            _ if said.as_deref() == wanted => {}
             Some(stem) => mirror.write_beside(&last, stem)?,
             None => self.disk().remove(&last).map_err(failed(&last, ACTION))?,
         }
         self.active = false;
-        Ok(!is_listed || !is_named)
+        Ok(())
     }
 
     /// Our sessions in the index, most recently active first.

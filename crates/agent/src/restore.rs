@@ -12,7 +12,6 @@ use rethread_core::entry::{
     Body, CarriedMessage, NewEntry, Origin, PreviousSession, Restored, Started,
 };
 use rethread_core::identifiers::identifiers;
-use rethread_core::measure::measure;
 use rethread_core::message::Usage;
 use rethread_core::{
     EntryId, Key, Log, Message, Name, New, Role, Session, SessionId, Tally, sessions,
@@ -193,8 +192,7 @@ impl Runner {
         let mut log = Log::default();
         for (index, body) in bodies.into_iter().enumerate() {
             let id = EntryId::new(index.to_string()).expect("a number is a valid id");
-            let measure = measure(&body, |_| None);
-            let entry = NewEntry { id, at: Timestamp::UNIX_EPOCH, body, measure }.placed(&tally);
+            let entry = NewEntry::new(id, Timestamp::UNIX_EPOCH, body).placed(&tally);
             tally = entry.tally;
             log.push(entry).expect("entries are placed one after the other");
         }

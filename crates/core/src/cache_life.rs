@@ -54,8 +54,7 @@ impl From<Duration> for CacheLife {
 mod tests {
     use super::*;
     use crate::Fixed;
-    use crate::entry::{Body, EntryId, NewEntry, Tally};
-    use crate::measure::measure;
+    use crate::entry::{Body, NewEntry, Tally};
     use crate::message::{Block, Message};
     use crate::world::World;
 
@@ -66,9 +65,7 @@ mod tests {
         for (minutes, role) in said {
             world.advance(Duration::from_secs(minutes * 60));
             let body = Body::Message(Message::new(*role, vec![Block::text("words")]));
-            let measure = measure(&body, |_| None);
-            let id: EntryId = world.uuid().into();
-            let entry = NewEntry { id, at: world.now(), body, measure }.placed(&tally);
+            let entry = NewEntry::new(world.uuid().into(), world.now(), body).placed(&tally);
             tally = entry.tally;
             entries.push(entry);
         }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::limits::ENTRY_ID_BYTES_MAX;
-use crate::measure::Measure;
+use crate::measure::{Measure, measure};
 use crate::message::{Message, Role, Usage};
 use crate::name::{Key, NameError, SessionId, is_invisible};
 use crate::raw::Raw;
@@ -94,6 +94,12 @@ pub struct NewEntry {
 }
 
 impl NewEntry {
+    /// An entry that can be measured by itself: results in it belong to no known call.
+    pub fn new(id: EntryId, at: Timestamp, body: Body) -> NewEntry {
+        let measure = measure(&body, |_| None);
+        NewEntry { id, at, body, measure }
+    }
+
     /// Gives the entry its position after what `before` counts.
     pub fn placed(&self, before: &Tally) -> Entry {
         Entry {

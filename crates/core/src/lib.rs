@@ -47,6 +47,7 @@ pub mod limits;
 pub mod log;
 pub mod measure;
 pub mod memory;
+pub mod merge;
 pub mod message;
 pub mod name;
 pub mod parallel;

@@ -336,6 +336,19 @@ impl Change {
         Change { name, trash: Some(Some(trash)), ..Change::default() }
     }
 
+    /// The change from one header of a session to another, except into the trash and out of it.
+    pub fn between(old: &Header, new: Header) -> Change {
+        let profile = (new.profile != old.profile).then(|| new.profile.into());
+        Change {
+            name: (new.name != old.name).then_some(new.name),
+            profile: profile.unwrap_or_default(),
+            archived: (new.archived != old.archived).then_some(new.archived),
+            extra: (new.extra != old.extra).then_some(new.extra),
+            imported: (new.imported != old.imported).then_some(new.imported),
+            trash: None,
+        }
+    }
+
     /// What the change does to the keys of the session with this header, before it is applied.
     ///
     /// # Errors

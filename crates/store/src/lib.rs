@@ -29,6 +29,8 @@
 mod check;
 mod compress;
 mod files;
+mod io;
+mod journals;
 mod postgres;
 mod progress;
 mod row;

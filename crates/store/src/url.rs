@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rethread_core::{Backend, StoreError, World};
 
-use crate::files::{FilesLimit, FilesStore, set_damaged_aside};
+use crate::files::repair::set_damaged_aside;
+use crate::files::{FilesLimit, FilesStore};
 use crate::postgres::{PostgresStore, address};
 use crate::progress::ProgressSink;
 use crate::sqlite::SqliteStore;

@@ -420,8 +420,7 @@ impl Sessions {
 
     /// A new entry with the current time and a new id.
     fn entry(&self, body: Body) -> NewEntry {
-        let measure = measure(&body, |_| None);
-        NewEntry { id: self.world.uuid().into(), at: self.world.now(), body, measure }
+        NewEntry::new(self.world.uuid().into(), self.world.now(), body)
     }
 
     /// Appends messages atomically: all of them, or none. Returns their positions once they are on

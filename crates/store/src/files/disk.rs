@@ -14,13 +14,14 @@ use rethread_core::store::BoxError;
 use rethread_core::{StoreError, World};
 use sha2::{Digest, Sha256};
 
+use crate::io::{private_file, private_folder, with_suffix};
 use crate::sqlite::{Location, Stamp};
 
 /// The disk operations.
 pub(crate) trait Disk: Send + Sync {
     /// Creates a file that must not exist yet: mode 0600.
     fn create(&self, path: &Path) -> io::Result<File> {
-        private().create_new(true).open(path)
+        private_file().create_new(true).open(path)
     }
 
     /// Writes all of these bytes.
@@ -51,10 +52,7 @@ pub(crate) trait Disk: Send + Sync {
 
     /// Creates a folder and its parents: mode 0700. An existing one is not changed.
     fn folder(&self, path: &Path) -> io::Result<()> {
-        let mut builder = std::fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.recursive(true).create(path)
+        private_folder(path)
     }
 
     /// The database is about to be written to, atomically.
@@ -67,14 +65,6 @@ pub(crate) trait Disk: Send + Sync {
 pub(crate) struct Real;
 
 impl Disk for Real {}
-
-/// How a file is opened that only its owner can read.
-pub(super) fn private() -> std::fs::OpenOptions {
-    let mut options = std::fs::OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.read(true).write(true).clone()
-}
 
 /// The suffix of the random part of our temporary names. It distinguishes a leftover of a crash
 /// from another program's file, which may still be in use.
@@ -98,16 +88,9 @@ pub(super) fn random(world: &dyn World) -> String {
     format!("{:08x}", world.uuid().as_u128() & 0xffff_ffff)
 }
 
-/// A path with something appended to it.
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
-}
-
 impl Location {
     /// The path of such a file in a directory.
-    pub(super) fn path(&self, root: &Path) -> PathBuf {
+    pub(crate) fn path(&self, root: &Path) -> PathBuf {
         let folder = if self.archived { "archive" } else { "" };
         root.join(folder).join(format!("{}.json", self.stem))
     }
@@ -128,32 +111,22 @@ impl Stamp {
 }
 
 /// The first 16 hex digits of the SHA-256 of some bytes.
-pub(super) fn sum(bytes: &[u8]) -> String {
+pub(crate) fn sum(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The names in a folder.
-pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
     let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
     std::fs::read_dir(folder)?.map(|entry| entry.map(name)).collect()
 }
 
-/// Turns an I/O error during `action` into that of a store.
-pub(super) fn failed(
-    place: &Path,
-    action: &'static str,
-) -> impl FnOnce(io::Error) -> StoreError + use<> {
-    let place = place.display().to_string();
-    move |error| match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { place },
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            StoreError::ReadOnly { place }
-        }
-        _ => backend(action, error),
-    }
+/// The error of this store for an I/O error during `action`.
+pub(crate) fn failed(place: &Path, action: &'static str) -> impl Fn(io::Error) -> StoreError {
+    crate::io::failed("files", place, action)
 }
 
-/// Any other error during `action`.
-pub(super) fn backend(action: &'static str, source: impl Into<BoxError>) -> StoreError {
-    StoreError::Backend { store: "files", action, source: source.into() }
+/// The error if `action` is not possible.
+pub(crate) fn refused(action: &'static str, why: impl Into<BoxError>) -> StoreError {
+    StoreError::Backend { store: "files", action, source: why.into() }
 }

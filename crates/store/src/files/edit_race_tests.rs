@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use rethread_core::{Message, Name, New, Owner, SessionId, Sessions};
 
+use super::FilesStore;
 use super::disk::{Disk, Real};
-use super::{FilesLimit, FilesStore};
+use super::faults::options;
 
 type Deed = Box<dyn FnOnce() + Send>;
 
@@ -30,7 +31,7 @@ impl Disk for Meddled {
 
 fn sessions(folder: &Path, disk: Arc<Meddled>) -> Sessions {
     let world = Arc::new(crate::System);
-    let store = FilesStore::open_on(disk, folder, FilesLimit::default(), world.clone(), None);
+    let store = FilesStore::without_thread(options(disk, world.clone()), folder);
     Sessions::new(Arc::new(store.expect("a store")), Owner::local(), world)
 }
 
@@ -87,8 +88,8 @@ fn a_turn_does_not_wait_for_its_own_file_to_be_written() {
     let id = first.create(&new, None).expect("created").id();
     drop(first);
     let world = Arc::new(crate::System);
-    let limit = FilesLimit::default();
-    let store = FilesStore::open_on(disk.clone(), folder.path(), limit, world.clone(), None);
+    let options = options(disk.clone(), world.clone());
+    let store = FilesStore::without_thread(options, folder.path());
     let store = Arc::new(store.expect("a store"));
     let again = Sessions::new(store.clone(), Owner::local(), world);
     again.append(id, vec![Message::user("one").into()]).expect("appended");
@@ -102,6 +103,6 @@ fn a_turn_does_not_wait_for_its_own_file_to_be_written() {
         told.send(waited).expect("the test waits");
     });
     *disk.0.lock().expect("not poisoned") = Some(("index.json", deed));
-    store.mirror.fold_dirty();
+    store.mirror.fold_dirty(None);
     assert_eq!(heard.try_recv(), Ok(Ok(true)), "it was answered in the middle of the fold");
 }

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use rethread_core::measure::measure;
 use rethread_core::store::{At, Bind, Change, Filter, FindingState, Result, Upkeep};
 use rethread_core::{
     Body, EntryId, Fixed, Header, Key, Message, Name, NewEntry, Owner, SessionId, Store,
@@ -20,7 +19,12 @@ use rethread_core::{
 };
 
 use super::disk::{Disk, Real};
-use super::{FilesLimit, FilesStore};
+use super::{FilesLimit, FilesStore, OpenOptions};
+
+/// The options of a store on such a disk.
+pub(super) fn options(disk: Arc<dyn Disk>, world: Arc<dyn World>) -> OpenOptions {
+    OpenOptions { disk, limit: FilesLimit::default(), world, tell: None }
+}
 
 /// The kind of crash.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -183,8 +187,7 @@ impl Disk for Faulty {
 
 fn said(world: &Fixed, text: &str) -> NewEntry {
     let body = Body::Message(Message::user(text));
-    let measure = measure(&body, |_| None);
-    NewEntry { id: EntryId::new(text).expect("an id"), at: world.now(), body, measure }
+    NewEntry::new(EntryId::new(text).expect("an id"), world.now(), body)
 }
 
 fn named(world: &Fixed, name: &str) -> Header {
@@ -200,11 +203,12 @@ struct Acknowledged {
     renamed: bool,
     archived: Option<bool>,
     deleted: Option<bool>,
+    trashed: bool,
 }
 
 /// A sequence of operations in a directory, with the files written where the thread would write
-/// them: created, appended to, a turn with its lease, renamed, one session archived, one deleted,
-/// and closed.
+/// them: created, appended to, a turn with its lease, renamed, one session archived, one erased, one
+/// moved to the trash, and closed.
 fn a_day(
     disk: Arc<dyn Disk>,
     path: &Path,
@@ -212,7 +216,7 @@ fn a_day(
     acknowledged: &mut Acknowledged,
 ) -> Result<()> {
     let owner = Owner::local();
-    let store = FilesStore::open_on(disk, path, FilesLimit::default(), world.clone(), None)?;
+    let store = FilesStore::without_thread(options(disk, world.clone()), path)?;
     let header = named(world, "plan");
     let bind = Bind { key: Key::new("file:plan").expect("a key"), seen: None };
     store.create(&header, &[said(world, "one")], &[bind])?;
@@ -230,18 +234,18 @@ fn a_day(
     let lease = store.lease(&owner, header.id, "me", ttl)?;
     append(At { fence: Some(lease.fence), ..At::head(3) }, &["four"], acknowledged)?;
     store.lease(&owner, header.id, "me", Duration::ZERO)?;
-    store.mirror.fold_dirty();
+    store.mirror.fold_dirty(None);
     append(At::END, &["five"], acknowledged)?;
     let change = Change { name: Some(Name::new("scheme").expect("a name")), ..Change::default() };
     store.update(&owner, header.id, &change)?;
     acknowledged.renamed = true;
-    let (old, gone) = (named(world, "old"), named(world, "gone"));
-    for header in [&old, &gone] {
+    let [old, gone, trash] = ["old", "gone", "trash"].map(|name| named(world, name));
+    for header in [&old, &gone, &trash] {
         store.create(header, &[said(world, "hello")], &[])?;
         let lease = store.lease(&owner, header.id, "me", ttl)?;
         assert_eq!(lease.fence, 1);
         store.lease(&owner, header.id, "me", Duration::ZERO)?;
-        store.mirror.fold_dirty();
+        store.mirror.fold_dirty(None);
     }
     acknowledged.archived = Some(false);
     let away = Change { archived: Some(true), ..Change::default() };
@@ -250,6 +254,9 @@ fn a_day(
     acknowledged.deleted = Some(false);
     store.delete(&owner, gone.id, None)?;
     acknowledged.deleted = Some(true);
+    let change = Change::to_trash(&store.get(&owner, trash.id)?, world.now());
+    store.update(&owner, trash.id, &change)?;
+    acknowledged.trashed = true;
     append(At::END, &["six"], acknowledged)
 }
 
@@ -285,6 +292,10 @@ fn sound(path: &Path, world: &Arc<Fixed>, acknowledged: &Acknowledged, when: &st
     if acknowledged.deleted == Some(true) {
         assert!(!names.contains(&"gone".to_owned()), "{when}: what was deleted came back");
         assert!(!path.join("gone.json").exists(), "{when}");
+    }
+    if acknowledged.trashed {
+        assert!(!names.contains(&"trash".to_owned()), "{when}: it came back from the trash");
+        assert!(!path.join("trash.json").exists(), "{when}");
     }
     if acknowledged.archived.is_some() {
         assert!(names.contains(&"old".to_owned()), "{when}: a file that is moved is not deleted");
@@ -432,15 +443,8 @@ fn a_full_disk_is_reported_and_writing_continues_when_there_is_space() {
         let folder = a_folder();
         let world = Arc::new(Fixed::default());
         let disk = Arc::new(Full { at, calls: AtomicU64::new(0) });
-        let open = || {
-            FilesStore::open_on(
-                disk.clone(),
-                folder.path(),
-                FilesLimit::default(),
-                world.clone(),
-                None,
-            )
-        };
+        let open =
+            || FilesStore::without_thread(options(disk.clone(), world.clone()), folder.path());
         let store = open().or_else(|_| open()).expect("there is room again");
         let owner = Owner::local();
         let header = named(&world, "plan");

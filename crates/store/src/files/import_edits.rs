@@ -12,15 +12,15 @@
 //! file is recorded before a session is created from it, and after a session was changed by it:
 //! after a crash in between, the two are compared again, and found equal.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::ErrorKind::NotFound;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 use rethread_core::entry::{Origin, Started, fingerprint};
-use rethread_core::limits::MESSAGE_BYTES_MAX;
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
+use rethread_core::merge::first_new;
 use rethread_core::session::{ExtraFields, Parent};
 use rethread_core::store::{At, Bind, Change, Result};
 use rethread_core::world::rfc3339;
@@ -30,9 +30,8 @@ use rethread_core::{
 };
 use uuid::Uuid;
 
-use super::compare::{Likeness, first_new};
 use super::disk::{failed, is_draft, names};
-use super::mirror::{Pass, Reach, made_of};
+use super::mirror::{Pass, Reach, is_damage, made_of};
 use super::visible::{
     self, ACTIVE, NoSession, Visible, VisibleMessage, is_stem, likeness, set_called, shown_name,
     stem_of,
@@ -42,15 +41,8 @@ use crate::sqlite::{Location, Mirrored, Shown, Stamp};
 /// The largest file that is read as a session. No conversation is larger.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes of a file apart from its messages: they become part of the header, which every list reads.
-/// The tests of this crate use less, so that they can exceed it.
-const SAYS_BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 16 << 20 };
-
-/// Bytes of one of its messages: a larger one could not be read back.
-const SAID_BYTES_MAX: usize = if cfg!(test) { 2 << 20 } else { 3 * MESSAGE_BYTES_MAX };
-
 /// Where the messages of such a session come from. Its tools stay off until the user allows them.
-pub(super) const IMPORTED: &str = "files";
+pub(crate) const IMPORTED: &str = "files";
 
 /// A file that is ignored.
 pub(super) struct Skipped {
@@ -59,6 +51,9 @@ pub(super) struct Skipped {
     /// Whether a part of a session may be lost in it.
     pub(super) damaged: bool,
 }
+
+/// Sessions whose files are missing.
+type Gone = BTreeSet<SessionId>;
 
 /// A file that may be a session, seen from outside.
 struct Found {
@@ -73,19 +68,20 @@ impl Pass<'_> {
     /// Imports all changes to the visible files.
     pub(super) fn look(&mut self) -> Result<()> {
         let files = self.files()?;
-        let shown = self.all.values().filter_map(|one| Some((one.shown.as_ref()?, one.id)));
-        let known: HashMap<PathBuf, SessionId> =
-            shown.map(|(shown, id)| (self.path_of(&shown.at), id)).collect();
-        let is_gone = |(path, id): &(&PathBuf, &SessionId)| {
+        let no_archive = self.seen.skipped.contains_key(&self.archive());
+        let (mut known, mut gone) = (BTreeMap::new(), Gone::new());
+        for one in self.all.values() {
+            let Some(Shown { at, .. }) = &one.shown else { continue };
+            let path = at.path(&self.root);
             // Nothing is known about what is in an archive that is not a folder.
-            let skipped = |folder| self.seen.skipped.contains_key(folder);
-            let hidden = path.parent().is_some_and(skipped);
-            !files.contains_key(*path) && !hidden && !self.all[id].held
-        };
-        let mut gone: BTreeSet<SessionId> =
-            known.iter().filter(is_gone).map(|(_, id)| *id).collect();
+            let is_hidden = at.archived && no_archive;
+            if !files.contains_key(&path) && !is_hidden && one.can_follow() {
+                gone.insert(one.id);
+            }
+            known.insert(path, one.id);
+        }
         for found in files.values().filter(|found| !known.contains_key(&found.path)) {
-            self.meet(found, &files, &mut gone)?;
+            self.meet(found, &mut gone)?;
         }
         for (path, id) in known {
             if let Some(found) = files.get(&path) {
@@ -94,7 +90,7 @@ impl Pass<'_> {
         }
         for id in gone {
             if self.throw_away(id)? {
-                self.keep(&[(id, None)])?;
+                self.keep(id, None)?;
             }
             self.reload(id)?;
         }
@@ -118,7 +114,7 @@ impl Pass<'_> {
                 let path = folder.join(&name);
                 if is_draft(&name) && self.reach == Reach::All {
                     // A crash left it: whoever writes one holds the lock.
-                    self.disk().remove(&path).map_err(failed(&path, ACTION))?;
+                    self.options.disk.remove(&path).map_err(failed(&path, ACTION))?;
                 }
                 let stem = name.strip_suffix(".json").filter(|stem| archived || *stem != "index");
                 let Some(stem) = stem.map(str::to_owned) else { continue };
@@ -158,15 +154,10 @@ impl Pass<'_> {
         if self.seen.skipped.contains_key(&found.path) {
             return None;
         }
-        let bytes = found.wrong.map_or_else(|| Ok(std::fs::read(&found.path)), Err);
-        let (why, damaged) = match bytes {
-            Err(wrong) => (wrong.to_owned(), false),
-            Ok(Err(error)) => (format!("it cannot be read: {error}"), true),
-            Ok(Ok(bytes)) => match visible::parse(&String::from_utf8_lossy(&bytes)) {
-                Ok(visible) => match too_much(&visible, bytes.len()) {
-                    None => return Some(visible),
-                    Some(why) => (why, known),
-                },
+        let (why, damaged) = match found.wrong {
+            Some(wrong) => (wrong.to_owned(), false),
+            None => match visible::read(&found.path) {
+                Ok(visible) => return Some(visible),
                 // Something else has taken the place of a session file.
                 Err(NoSession::Other(why)) => (why, known),
                 Err(NoSession::Broken(why)) => (why, true),
@@ -177,26 +168,22 @@ impl Pass<'_> {
     }
 
     /// Imports a file that belongs to no session.
-    fn meet(
-        &mut self,
-        found: &Found,
-        files: &BTreeMap<PathBuf, Found>,
-        gone: &mut BTreeSet<SessionId>,
-    ) -> Result<()> {
+    fn meet(&mut self, found: &Found, gone: &mut Gone) -> Result<()> {
         let Some(visible) = self.read_visible(found, false) else { return Ok(()) };
         if let Some(id) = self.session_of(found, &visible, gone)? {
             if !gone.remove(&id)
                 && self.reach == Reach::All
                 && let Some(shown) = &self.all[&id].shown
-                && let path = self.path_of(&shown.at)
+                && let path = shown.at.path(&self.root)
                 && Stamp::at(&path) == Some(shown.stamp)
             {
-                self.disk().remove(&path).map_err(failed(&path, "move a file"))?;
+                self.options.disk.remove(&path).map_err(failed(&path, "move a file"))?;
             }
             return self.take_in(id, found, visible);
         }
         let other = Location { stem: visible.id.clone(), archived: found.at.archived };
-        if other != found.at && files.contains_key(&self.path_of(&other)) {
+        let is_there = is_stem(&visible.id) && Stamp::at(&other.path(&self.root)).is_some();
+        if other != found.at && is_there {
             let why = format!("its id is `{}`, which belongs to another file", visible.id);
             self.skip(found, why, false);
             return Ok(());
@@ -207,20 +194,14 @@ impl Pass<'_> {
     /// The session that a file without one belongs to: its own file is missing, or was lost to a
     /// crash just when it was written; or the power failed while it was moved, and it is in both
     /// places.
-    fn session_of(
-        &self,
-        found: &Found,
-        visible: &Visible,
-        gone: &BTreeSet<SessionId>,
-    ) -> Result<Option<SessionId>> {
-        let ours = visible.ours.as_ref().map(|header| header.id);
+    fn session_of(&self, found: &Found, file: &Visible, gone: &Gone) -> Result<Option<SessionId>> {
+        let ours = file.ours.as_ref().map(|header| header.id);
         for one in self.all.values() {
             let is_missed = one.shown.as_ref().map_or(one.wanted().is_some(), |shown| {
-                let same = shown.sum == visible.sum || ours == Some(one.id);
+                let same = shown.sum == file.sum || ours == Some(one.id);
                 gone.contains(&one.id) || same && one.wanted().as_ref() == Some(&found.at)
             });
-            let is_same =
-                || ours.map_or_else(|| self.is_renamed(one, visible), |id| Ok(id == one.id));
+            let is_same = || ours.map_or_else(|| self.is_renamed(one, file), |id| Ok(id == one.id));
             if is_missed && is_same()? {
                 return Ok(Some(one.id));
             }
@@ -234,10 +215,10 @@ impl Pass<'_> {
         if visible.created_at.is_none() || visible.created_at != created_at {
             return Ok(false);
         }
-        match self.log_of(one) {
+        match self.new_in(one, visible) {
             // Created in the same millisecond, it is the same; and what is left of it is kept.
-            Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => Ok(true),
-            log => Ok(first_new(&log?.0, &visible.likenesses()).is_some()),
+            Err(error) if is_damage(&error) => Ok(true),
+            compared => Ok(compared?.0.is_some()),
         }
     }
 
@@ -275,16 +256,16 @@ impl Pass<'_> {
         let mut entries = entries_of(visible, 0, &header, HashSet::new(), id_for);
         if let Some(body) = started.clone().map(Body::Started) {
             let at = entries.last().map_or(header.created_at, |entry| entry.at);
-            entries.push(new_entry(self.options.world.uuid().into(), at, body));
+            entries.push(NewEntry::new(self.options.world.uuid().into(), at, body));
         }
         let shown = shown(found, visible, &header, entries.len() as u64);
-        self.keep(&[(header.id, Some(shown))])?;
+        self.keep(header.id, Some(shown))?;
         match self.commit()?.create(&header, &entries, binds) {
             // Another process was faster; the next look handles what is there then.
             Err(StoreError::NameTaken { .. } | StoreError::KeyMoved { .. }) => Ok(()),
             // Another owner has a session with the id in the file.
             Err(StoreError::Exists { id }) => {
-                self.keep(&[(id, None)])?;
+                self.keep(id, None)?;
                 let id = SessionId::of_source(&header.owner, &id.to_string());
                 self.begin(Header { id, ..header }, found, visible, started, binds)
             }
@@ -344,19 +325,19 @@ impl Pass<'_> {
 
     /// Compares a session with its file, if that looks different.
     fn compare(&mut self, id: SessionId, found: &Found) -> Result<()> {
-        let Some(one) = self.all.get(&id).filter(|one| !one.held) else { return Ok(()) };
+        let Some(one) = self.all.get(&id).filter(|one| one.can_follow()) else { return Ok(()) };
         let changed = |shown: &&Shown| shown.at == found.at && shown.stamp != found.stamp;
         let Some(shown) = one.shown.as_ref().filter(changed).cloned() else { return Ok(()) };
         if one.wanted().is_none() {
             // It is in the trash, and its file belongs to another program now: the next look
             // imports it.
-            return self.keep(&[(id, None)]);
+            return self.keep(id, None);
         }
         match self.read_visible(found, true) {
             None => Ok(()),
             // Touched, not changed.
             Some(visible) if shown.sum == visible.sum => {
-                self.keep(&[(id, Some(Shown { stamp: found.stamp, ..shown }))])
+                self.keep(id, Some(Shown { stamp: found.stamp, ..shown }))
             }
             Some(visible) => self.take_in(id, found, visible),
         }
@@ -368,30 +349,31 @@ impl Pass<'_> {
         let why = match self.reconcile(id, found, visible) {
             Err(StoreError::Damaged { what, .. }) => format!("its log is damaged: {what}"),
             Err(StoreError::Corrupt { .. }) => "the database is damaged".to_owned(),
-            Err(StoreError::Held { .. }) => return Ok(()),
+            // Another process was faster, or it has to wait: the next look compares them again.
+            Err(StoreError::Held { .. } | StoreError::NameTaken { .. }) => return Ok(()),
             other => return other,
         };
         self.skip(found, why, true);
         Ok(())
     }
 
-    /// The visible messages of a log, in order, and its ids.
-    fn log_of(&self, one: &Mirrored) -> Result<(Vec<Likeness>, HashSet<EntryId>)> {
+    /// The first message of a file that is not in the log, if the file continues it, and the ids of
+    /// the log.
+    fn new_in(&self, one: &Mirrored, file: &Visible) -> Result<(Option<usize>, HashSet<EntryId>)> {
         one.is_whole()?;
-        let (mut likenesses, mut ids) = (Vec::new(), HashSet::new());
+        let (mut ours, mut ids) = (Vec::new(), HashSet::new());
         self.walk(one.id, one.entries, |entry| {
-            likenesses.extend(likeness(&entry.body));
+            ours.extend(likeness(&entry.body).map(Some));
             ids.insert(entry.id);
         })?;
-        Ok((likenesses, ids))
+        let theirs: Vec<_> = file.messages.iter().map(|said| likeness(&said.body)).collect();
+        Ok((first_new(&ours, &theirs), ids))
     }
 
     fn reconcile(&mut self, id: SessionId, found: &Found, visible: Visible) -> Result<()> {
         let one = self.all[&id].clone();
-        let (ours, taken) = self.log_of(&one)?;
-        let Some(from) = first_new(&ours, &visible.likenesses()) else {
-            return self.fork(id, found, &visible);
-        };
+        let (from, taken) = self.new_in(&one, &visible)?;
+        let Some(from) = from else { return self.fork(id, found, &visible) };
         let Some(header) = one.header.clone() else { return Ok(()) };
         let new = entries_of(&visible, from, &header, taken, |at, what| self.id_for(at, what));
         let mut header = self.described(header, found, &visible);
@@ -412,22 +394,14 @@ impl Pass<'_> {
             self.follow_id(id, &before.at.stem, &found.at.stem)?;
         }
         self.active |= visible.ours.is_some() && new.is_empty();
-        self.keep(&[(id, Some(shown))])?;
+        self.keep(id, Some(shown))?;
         self.reload(id)
     }
 
     /// Stores what is different in the header of a session.
     pub(super) fn change(&mut self, id: SessionId, new: Header) -> Result<Session> {
         let Some(old) = &self.all[&id].header else { return Err(StoreError::NotFound { id }) };
-        let profile = (new.profile != old.profile).then(|| new.profile.into());
-        let change = Change {
-            name: (new.name != old.name).then_some(new.name),
-            profile: profile.unwrap_or_default(),
-            archived: (new.archived != old.archived).then_some(new.archived),
-            extra: (new.extra != old.extra).then_some(new.extra),
-            imported: (new.imported != old.imported).then_some(new.imported),
-            trash: None,
-        };
+        let change = Change::between(old, new);
         let session = self.commit()?.update(&Owner::local(), id, &change)?;
         self.reload(id)?;
         Ok(session)
@@ -449,25 +423,24 @@ impl Pass<'_> {
         let id = readable_id.filter(|id| *id == found.at.stem);
         let keys = keys.into_iter().chain(id.and_then(|id| readable_id::key(&id).ok()));
         let binds: Vec<Bind> = keys.map(|key| Bind { key, seen: Some(from) }).collect();
-        self.keep(&[(from, None)])?;
+        self.keep(from, None)?;
         self.mirror.is_dirty(from);
         self.begin(header, found, visible, Some(started), &binds)
     }
 
     /// Makes a session known by its new id, if it was known by the old one.
     fn follow_id(&self, id: SessionId, before: &str, now: &str) -> Result<()> {
-        let (Ok(before), Ok(now)) = (readable_id::key(before), readable_id::key(now)) else {
-            return Ok(());
-        };
         let owner = Owner::local();
+        let keys = readable_id::key(before).ok().zip(readable_id::key(now).ok());
+        let Some((before, now)) = keys else { return Ok(()) };
         if self.db.resolve(&owner, &before)? != Some(id) {
             return Ok(());
         }
         match self.db.bind(&owner, &Bind { key: now, seen: None }, Some(id)) {
             // Another session has it.
             Err(StoreError::KeyMoved { .. }) => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => self.db.bind(&owner, &Bind { key: before, seen: Some(id) }, None),
+            done => done
+                .and_then(|()| self.db.bind(&owner, &Bind { key: before, seen: Some(id) }, None)),
         }
     }
 }
@@ -478,12 +451,6 @@ fn shown(found: &Found, visible: &Visible, header: &Header, entries: u64) -> Sho
     let made_of = if visible.id == found.at.stem { made_of(header) } else { String::new() };
     let (sum, metadata) = (visible.sum.clone(), visible.metadata.get().to_owned());
     Shown { at: found.at.clone(), stamp: found.stamp, sum, entries, made_of, metadata }
-}
-
-/// An entry that needs no other one to be measured.
-pub(super) fn new_entry(id: EntryId, at: Timestamp, body: Body) -> NewEntry {
-    let measure = measure(&body, |_| None);
-    NewEntry { id, at, body, measure }
 }
 
 /// The messages of a file as entries, from one of them on; `taken` are ids that the log has.
@@ -508,71 +475,4 @@ pub(super) fn entries_of(
         NewEntry { id, at: before, body, measure }
     };
     visible.messages.iter().enumerate().skip(from).map(entry).collect()
-}
-
-/// Why a file of this size cannot be imported, if it cannot.
-fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
-    // No part of it is larger than the whole.
-    if bytes <= SAYS_BYTES_MAX {
-        return None;
-    }
-    let says = visible.metadata.get().len() + Raw::of(&visible.extra).get().len();
-    if says > SAYS_BYTES_MAX {
-        return Some(format!(
-            "its fields other than messages have more than {SAYS_BYTES_MAX} bytes"
-        ));
-    }
-    let large = |said: &VisibleMessage| said.body.json().len() > SAID_BYTES_MAX;
-    let seq = visible.messages.iter().position(large)?;
-    Some(format!("message {seq} has more than {SAID_BYTES_MAX} bytes"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use rethread_core::store::{Filter, Upkeep};
-    use rethread_core::{Fixed, Owner, Store};
-    use serde_json::json;
-
-    use super::*;
-    use crate::files::{FilesLimit, FilesStore};
-
-    #[test]
-    fn a_file_that_says_more_than_can_be_written_down_is_left_alone_and_the_others_are_not() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let write = |stem: &str, more: usize, said: usize| {
-            let text = json!({
-                "metadata": {"id": stem}, "theirs": "x".repeat(more),
-                "messages": [{"role": "user", "content": "y".repeat(said)}],
-            });
-            let path = folder.path().join(format!("{stem}.json"));
-            std::fs::write(path, text.to_string()).expect("written");
-        };
-        write("fits", SAYS_BYTES_MAX - 100, SAID_BYTES_MAX - 100);
-        write("says", SAYS_BYTES_MAX, 1);
-        write("said", 1, SAID_BYTES_MAX);
-        let world = Arc::new(Fixed::default());
-        for _ in 0..2 {
-            let store = FilesStore::open(folder.path(), FilesLimit::default(), world.clone());
-            let store = store.expect("a store");
-            let page = store.list(&Owner::local(), &Filter::default(), None, 9).expect("listed");
-            let names: Vec<_> = page.sessions.iter().map(|s| s.header.name.as_str()).collect();
-            assert_eq!(names, ["fits"]);
-            let found = store.check(false).expect("checked");
-            let found: Vec<String> = found.into_iter().map(|finding| finding.what).collect();
-            assert_eq!(
-                found,
-                [
-                    format!(
-                        "said.json is left alone: message 0 has more than {SAID_BYTES_MAX} bytes"
-                    ),
-                    format!(
-                        "says.json is left alone: its fields other than messages have more than \
-                         {SAYS_BYTES_MAX} bytes"
-                    ),
-                ]
-            );
-        }
-    }
 }

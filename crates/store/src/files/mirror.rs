@@ -16,10 +16,12 @@ use rethread_core::store::{Change, Result};
 use rethread_core::{Header, Owner, Session, SessionId, Store, StoreError, World};
 use tempfile::TempDir;
 
-use super::disk::{Disk, failed, private};
+use super::FilesLimit;
+use super::disk::{Disk, failed};
 use super::import_edits::Skipped;
 use super::visible::{active_at, shown_name, stem_of};
-use super::{FilesLimit, migrate};
+use crate::io::{patiently, private_file, private_temporary};
+use crate::journals;
 use crate::progress::ProgressSink;
 use crate::sqlite::{Location, Mirrored, Shown, SqliteStore, Stamp};
 
@@ -30,9 +32,6 @@ pub(super) const BUSY: Duration = Duration::from_secs(20);
 /// How long a look waits for the lock. Its holder is importing changes as well.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// How long to wait before the lock is tried again: about the time of a sync.
-const RETRY: Duration = Duration::from_millis(1);
-
 /// The minimum time between two writes of the files while sessions are written to.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -40,15 +39,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 const SHARE: u32 = 20;
 
 /// The database, in our folder.
-pub(super) const DATABASE: &str = "sessions.db";
+pub(crate) const DATABASE: &str = "sessions.db";
 
 /// The options for opening a directory.
-pub(super) struct OpenOptions {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) limit: FilesLimit,
-    pub(super) world: Arc<dyn World>,
+pub(crate) struct OpenOptions {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) limit: FilesLimit,
+    pub(crate) world: Arc<dyn World>,
     /// Receives progress reports.
-    pub(super) tell: Option<ProgressSink>,
+    pub(crate) tell: Option<ProgressSink>,
 }
 
 /// What can be written.
@@ -134,21 +133,22 @@ impl Mirror {
         let made = disk.folder(&ours).and_then(|()| disk.sync_folder(root));
         let mut database = ours.join(DATABASE);
         let made = made.map_err(failed(root, "open the directory"));
-        let (lock, reach, scratch) = match made.and_then(|()| lock(root)) {
+        let (lock, reach, _scratch) = match made.and_then(|()| lock(root)) {
             Ok(lock) => (Some(lock), Reach::All, None),
             // A full disk can still be read.
             Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) if database.exists() => {
                 (None, Reach::AsLeft, None)
             }
             Err(error @ StoreError::ReadOnly { .. }) => {
-                let scratch = std::fs::read_dir(root).and_then(|_| scratch()).map_err(|_| error)?;
+                let scratch =
+                    std::fs::read_dir(root).and_then(|_| private_temporary()).map_err(|_| error)?;
                 database = scratch.path().join(DATABASE);
                 (None, Reach::Visiting, Some(scratch))
             }
             Err(error) => return Err(error),
         };
         if !database.exists() {
-            migrate::migrate(&options, root, &database)?;
+            journals::migrate(&options, root, &database)?;
         }
         let db =
             SqliteStore::open_telling(&database, options.world.clone(), options.tell.as_ref())?;
@@ -156,27 +156,19 @@ impl Mirror {
             if_possible(db.begin_mirror())?;
         }
         if reach == Reach::All {
-            migrate::remove_old(disk, &ours)?;
+            journals::remove_old(disk, &ours)?;
         }
         drop(lock);
-        let (root, seen, known) = (root.to_owned(), Mutex::default(), Mutex::default());
-        let (woken, _scratch) = (Condvar::new(), scratch);
+        let (root, (seen, known, woken)) = (root.to_owned(), Default::default());
         let mirror = Mirror { db, root, options, reach, seen, known, woken, _scratch };
-        mirror.recover()?;
+        // Changes made while the directory was closed are imported, and files that a crash left out
+        // of date are written. On a full disk that is left to the next write.
+        if let Some(mut pass) = if_possible(mirror.pass(BUSY))?.flatten() {
+            let looked = pass.look();
+            let all = pass.all.keys().copied().collect();
+            if_possible(looked.and_then(|()| pass.fold(&all)))?;
+        }
         Ok(mirror)
-    }
-
-    /// Imports changes made while the directory was closed, and writes files that a crash left out
-    /// of date. On a full disk that is left to the next write.
-    fn recover(&self) -> Result<()> {
-        let Some(mut pass) = if_possible(self.pass(BUSY))?.flatten() else { return Ok(()) };
-        let done = pass.look().and_then(|()| {
-            let behind = |one: &&Mirrored| !one.held && pass.is_out_of_date(one);
-            let behind: Vec<SessionId> =
-                pass.all.values().filter(behind).map(|one| one.id).collect();
-            pass.fold(&behind)
-        });
-        if_possible(done).map(drop)
     }
 
     /// Starts a pass; `None` if another process holds the lock for longer than `patience`, or if
@@ -212,7 +204,7 @@ impl Mirror {
     pub(super) fn look_at(&self, id: SessionId) -> Result<()> {
         let one = self.db.mirrored(Some(id))?.pop();
         let Some(shown) = one.and_then(|one| one.shown) else { return Ok(()) };
-        let there = Stamp::at(&self.path_of(&shown.at));
+        let there = Stamp::at(&shown.at.path(&self.root));
         // What was written here just now may not be in the database yet.
         let written = self.known().written.get(&id).copied();
         match there.is_some() && (there == Some(shown.stamp) || there == written) {
@@ -230,17 +222,6 @@ impl Mirror {
         self.db.mirrored(Some(id))?.iter().try_for_each(Mirrored::is_whole)
     }
 
-    /// Updates the files of these sessions now, if possible.
-    pub(super) fn fold_now(&self, ids: &[SessionId]) {
-        let folded = self.pass(BUSY).and_then(|pass| match pass {
-            Some(mut pass) => pass.fold(ids),
-            None => Ok(ids.to_vec()),
-        });
-        // What cannot be written now is written with the next change, or when the directory is
-        // opened.
-        self.known().dirty.extend(folded.unwrap_or_else(|_| ids.to_vec()));
-    }
-
     /// Marks the file of a session as out of date; the thread updates it soon.
     pub(super) fn is_dirty(&self, id: SessionId) {
         if self.reach == Reach::All && self.known().dirty.insert(id) {
@@ -248,11 +229,16 @@ impl Mirror {
         }
     }
 
-    /// Updates the files that are out of date.
-    pub(super) fn fold_dirty(&self) {
-        let ids: Vec<SessionId> = std::mem::take(&mut self.known().dirty).into_iter().collect();
-        if !ids.is_empty() {
-            self.fold_now(&ids);
+    /// Updates the files that are out of date, `and` another that may be. What cannot be written now
+    /// is written with the next change, or when the directory is opened.
+    pub(super) fn fold_dirty(&self, and: Option<SessionId>) {
+        let mut dirty = std::mem::take(&mut self.known().dirty);
+        dirty.extend(and);
+        if !dirty.is_empty() {
+            let fold = |pass: Option<Pass<'_>>| pass.map(|mut pass| pass.fold(&dirty)).transpose();
+            if !matches!(self.pass(BUSY).and_then(fold), Ok(Some(()))) {
+                self.known().dirty.extend(dirty);
+            }
         }
     }
 
@@ -270,7 +256,7 @@ impl Mirror {
                 return;
             }
             let began = Instant::now();
-            self.fold_dirty();
+            self.fold_dirty(None);
             next = Instant::now() + PAUSE.max(SHARE * began.elapsed());
         }
     }
@@ -303,10 +289,6 @@ impl Mirror {
         commit.map_err(failed(&self.root, "write to the database")).map(|()| &self.db)
     }
 
-    pub(super) fn disk(&self) -> &dyn Disk {
-        self.options.disk.as_ref()
-    }
-
     /// Moves a session to the trash; false if a turn is running.
     pub(super) fn throw_away(&self, id: SessionId) -> Result<bool> {
         let owner = Owner::local();
@@ -326,16 +308,11 @@ impl Mirror {
         session.shown_as = (shown != session.header.name.as_str()).then_some(shown);
     }
 
-    /// Where a session's visible file is.
-    pub(super) fn path_of(&self, at: &Location) -> PathBuf {
-        at.path(&self.root)
-    }
-
     /// Whether a file other than `own` has this name, archived or not.
     pub(super) fn is_taken(&self, stem: &str, own: Option<&Location>) -> bool {
         [false, true].into_iter().any(|archived| {
             let at = Location { stem: stem.to_owned(), archived };
-            own != Some(&at) && Stamp::at(&self.path_of(&at)).is_some()
+            own != Some(&at) && Stamp::at(&at.path(&self.root)).is_some()
         })
     }
 
@@ -349,6 +326,11 @@ impl Mirrored {
     pub(super) fn wanted(&self) -> Option<Location> {
         let header = self.header.as_ref().filter(|header| header.trash.is_none())?;
         Some(Location { stem: stem_of(header), archived: header.archived })
+    }
+
+    /// Whether it can be changed as its file was: no turn is running, and its header can be read.
+    pub(super) fn can_follow(&self) -> bool {
+        !self.held && self.header.is_some()
     }
 
     /// Whether another program says when it was last active.
@@ -368,8 +350,13 @@ impl Mirrored {
     }
 }
 
+/// Whether something in the database cannot be read: other sessions can still be used.
+pub(super) fn is_damage(error: &StoreError) -> bool {
+    matches!(error, StoreError::Damaged { .. } | StoreError::Corrupt { .. })
+}
+
 /// The fingerprint of a header.
-pub(super) fn made_of(header: &Header) -> String {
+pub(crate) fn made_of(header: &Header) -> String {
     let json = serde_json::to_string(header).expect("a header is always valid JSON");
     fingerprint("header", &json).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -383,14 +370,6 @@ pub(super) fn if_possible<T>(done: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A temporary folder, removed with its contents when it is dropped. Others cannot read it.
-fn scratch() -> std::io::Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    builder.prefix("rethread-").tempdir()
-}
-
 /// The lock of the directory: closing the file releases it.
 pub(super) fn lock(root: &Path) -> Result<File> {
     patiently(BUSY, || try_lock(root))?.ok_or_else(|| busy(root))
@@ -402,25 +381,11 @@ pub(super) fn busy(root: &Path) -> StoreError {
 
 /// `None` if another process, or another thread of this one, holds it.
 fn try_lock(root: &Path) -> Result<Option<File>> {
-    let file = private().create(true).truncate(false).open(root.join(".rethread/lock"));
+    let file = private_file().create(true).truncate(false).open(root.join(".rethread/lock"));
     let locked = file.and_then(|file| match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
     });
     locked.map_err(failed(root, "lock the directory"))
-}
-
-/// Tries again and again; `None` if that takes longer than `patience`.
-fn patiently<T>(
-    patience: Duration,
-    mut attempt: impl FnMut() -> Result<Option<T>>,
-) -> Result<Option<T>> {
-    let start = Instant::now();
-    loop {
-        match attempt()? {
-            None if start.elapsed() < patience => std::thread::sleep(RETRY),
-            done => return Ok(done),
-        }
-    }
 }

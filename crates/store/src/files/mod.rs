@@ -10,17 +10,15 @@
 //! The files belong to the user of this machine, owner `local`. Sessions of other owners are in the
 //! same database, and have no files.
 
-mod compare;
-mod disk;
-#[cfg(test)]
+pub(crate) mod disk;
+#[cfg(all(test, unix))]
 mod edit_race_tests;
 #[cfg(all(test, unix))]
 mod faults;
-mod import_edits;
-mod migrate;
-mod mirror;
-mod repair;
-mod visible;
+pub(crate) mod import_edits;
+pub(crate) mod mirror;
+pub(crate) mod repair;
+pub(crate) mod visible;
 mod write_files;
 
 use std::cmp::Reverse;
@@ -41,10 +39,11 @@ use rethread_core::{
     World,
 };
 
-use disk::{Disk, Real};
-use mirror::{BUSY, Mirror, OpenOptions, Reach};
-pub(crate) use repair::set_damaged_aside;
+use disk::{Real, failed};
+use mirror::{Mirror, OpenOptions};
+use visible::stem_of;
 
+use crate::journals;
 use crate::progress::ProgressSink;
 use crate::sqlite::SqliteStore;
 
@@ -98,33 +97,18 @@ impl FilesStore {
         world: Arc<dyn World>,
         tell: Option<&ProgressSink>,
     ) -> Result<FilesStore> {
-        let mut store = FilesStore::open_on(Arc::new(Real), path, limit, world, tell)?;
+        let options = OpenOptions { disk: Arc::new(Real), limit, world, tell: tell.cloned() };
+        let mut store = FilesStore::without_thread(options, path)?;
         let mirror = store.mirror.clone();
         let thread = std::thread::Builder::new().name("rethread-mirror".into());
         let thread = thread.spawn(move || mirror.keep_up());
-        store.thread = Some(thread.map_err(disk::failed(path, "start a thread"))?);
+        store.thread = Some(thread.map_err(failed(path, "start a thread"))?);
         Ok(store)
     }
 
-    /// A store without the thread: files are written on request, and when it is closed.
-    fn open_on(
-        disk: Arc<dyn Disk>,
-        path: &Path,
-        limit: FilesLimit,
-        world: Arc<dyn World>,
-        tell: Option<&ProgressSink>,
-    ) -> Result<FilesStore> {
-        let options = OpenOptions { disk, limit, world, tell: tell.cloned() };
+    /// Files are written on request, and when the store is closed.
+    fn without_thread(options: OpenOptions, path: &Path) -> Result<FilesStore> {
         Ok(FilesStore { mirror: Arc::new(Mirror::open(options, path)?), thread: None })
-    }
-
-    fn db(&self) -> &SqliteStore {
-        &self.mirror.db
-    }
-
-    /// The database, before it is written to.
-    fn writable(&self) -> Result<&SqliteStore> {
-        self.mirror.writable()
     }
 
     /// The database, with the changes of other programs, if this owner shares the directory with
@@ -133,7 +117,7 @@ impl FilesStore {
         if is_local(owner) {
             self.mirror.look()?;
         }
-        Ok(self.db())
+        Ok(&self.mirror.db)
     }
 
     /// Marks the file of a session as out of date, if it has one.
@@ -145,7 +129,7 @@ impl FilesStore {
 
     /// The database, if these entries can be appended.
     fn appendable(&self, owner: &Owner, id: SessionId, at: &At) -> Result<&SqliteStore> {
-        let db = self.writable()?;
+        let db = self.mirror.writable()?;
         if is_local(owner) {
             if matches!(at.lease, LeaseChange::Take { .. }) {
                 // A turn begins with what another program wrote.
@@ -166,15 +150,14 @@ impl FilesStore {
         let mut chats = self.list_all(&filter)?.sessions;
         chats.retain(|session| counts(&session.header));
         let excess = chats.len().saturating_sub(sessions);
-        let is_free = |id: &SessionId| {
-            let held = |found: Vec<crate::sqlite::Mirrored>| found.iter().any(|one| one.held);
-            *id != newest && !self.db().mirrored(Some(*id)).is_ok_and(held)
-        };
-        for id in chats.iter().rev().map(Session::id).filter(is_free).take(excess) {
+        let held =
+            |id| matches!(self.mirror.db.mirrored(Some(id)).as_deref(), Ok([one]) if one.held);
+        let free = chats.iter().rev().map(Session::id).filter(|id| *id != newest && !held(*id));
+        for id in free.take(excess) {
             let away = Change { archived: Some(true), ..Change::default() };
             match delete {
                 true => drop(self.mirror.throw_away(id)?),
-                false => self.db().update(&Owner::local(), id, &away).map(drop)?,
+                false => self.mirror.db.update(&Owner::local(), id, &away).map(drop)?,
             }
             // Starting a session does not wait until the file of another one is moved.
             self.mirror.is_dirty(id);
@@ -184,7 +167,7 @@ impl FilesStore {
 
     /// Everything that matches a filter, sorted by activity, including that of other programs.
     fn list_all(&self, filter: &Filter) -> Result<Page> {
-        let mut page = self.db().list(&Owner::local(), filter, None, i64::MAX as usize / 2)?;
+        let mut page = self.mirror.db.list(&Owner::local(), filter, None, i64::MAX as usize / 2)?;
         page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
         page.sessions.sort_by_key(|session| Reverse(place(session)));
         Ok(page)
@@ -210,25 +193,22 @@ impl Drop for FilesStore {
     /// opened next.
     fn drop(&mut self) {
         self.mirror.close();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            // The panic was printed; the files are written below.
-        }
-        self.mirror.fold_dirty();
+        // If the thread panicked, that was printed, and the files are written here.
+        drop(self.thread.take().map(JoinHandle::join));
+        self.mirror.fold_dirty(None);
     }
 }
 
 impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
-        let mut header = migrate::in_paths(header.clone());
+        let mut header = journals::in_paths(header.clone());
         let local = is_local(&header.owner);
         // The id that another program gave it elsewhere may be taken here: the copy says so.
-        let is_new = || self.db().get(&header.owner, header.id).is_err();
-        if local && self.mirror.is_taken(&visible::stem_of(&header), None) && is_new() {
+        let is_new = || self.mirror.db.get(&header.owner, header.id).is_err();
+        if local && self.mirror.is_taken(&stem_of(&header), None) && is_new() {
             header.extra.set(visible::ID, None);
         }
-        let session = self.writable()?.create(&header, entries, binds)?;
+        let session = self.mirror.writable()?.create(&header, entries, binds)?;
         self.follows(&header.owner, header.id);
         if local && counts(&header) && !header.archived {
             self.keep_to_limit(header.id)?;
@@ -238,7 +218,7 @@ impl Store for FilesStore {
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
         mirror::if_possible(self.mirror.look_at(id))?;
-        let mut session = self.db().get(owner, id)?;
+        let mut session = self.mirror.db.get(owner, id)?;
         self.mirror.describe(&mut session);
         Ok(session)
     }
@@ -319,7 +299,7 @@ impl Store for FilesStore {
     }
 
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
-        let entries = self.db().read(owner, id, range.clone())?;
+        let entries = self.mirror.db.read(owner, id, range.clone())?;
         // A reader that asks for more than there is must be told that there was more.
         if is_local(owner) && range.start + (entries.len() as u64) < range.end {
             self.mirror.is_whole(id)?;
@@ -328,33 +308,30 @@ impl Store for FilesStore {
     }
 
     fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
-        self.db().resolve(owner, key)
+        self.mirror.db.resolve(owner, key)
     }
 
     fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
-        self.writable()?.bind(owner, bind, to)
+        self.mirror.writable()?.bind(owner, bind, to)
     }
 
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
-        let db = self.writable()?;
-        if !is_local(owner) {
-            return db.update(owner, id, change);
-        }
-        if change.archived == Some(true) {
+        let db = self.mirror.writable()?;
+        if is_local(owner) && change.archived == Some(true) {
             self.mirror.make_archive()?;
         }
         let mut session = db.update(owner, id, change)?;
-        // A file that moves does so at once.
         match change.name.is_some() || change.archived.is_some() || change.trash.is_some() {
-            true => self.mirror.fold_now(&[id]),
-            false => self.mirror.is_dirty(id),
+            // A file that moves does so at once.
+            true if is_local(owner) => self.mirror.fold_dirty(Some(id)),
+            _ => self.follows(owner, id),
         }
         self.mirror.describe(&mut session);
         Ok(session)
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        let db = self.writable()?;
+        let db = self.mirror.writable()?;
         self.mirror.look_at(id)?;
         let lease = db.lease(owner, id, holder, ttl)?;
         if ttl.is_zero() {
@@ -364,26 +341,21 @@ impl Store for FilesStore {
     }
 
     fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
-        self.writable()?.put_blob(owner, id, bytes)
+        self.mirror.writable()?.put_blob(owner, id, bytes)
     }
 
     fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
-        self.db().blob(owner, id, blob)
+        self.mirror.db.blob(owner, id, blob)
     }
 
     fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
-        self.db().blobs(owner, id)
+        self.mirror.db.blobs(owner, id)
     }
 
     fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
-        let db = self.writable()?;
-        match is_local(owner).then(|| self.mirror.pass(BUSY)).transpose()?.flatten() {
-            Some(mut pass) if trashed_at.is_none() => pass.discard(id)?,
-            Some(mut pass) => drop(pass.fold(&[id])?),
-            None if is_local(owner) && self.mirror.reach == Reach::All => {
-                return Err(mirror::busy(&self.mirror.root));
-            }
-            None => {}
+        let db = self.mirror.writable()?;
+        if is_local(owner) {
+            self.mirror.discard(id, trashed_at.is_some())?;
         }
         db.delete(owner, id, trashed_at)
     }
@@ -401,13 +373,13 @@ impl Search for FilesStore {
     }
 
     fn index_lag(&self) -> Result<Option<u64>> {
-        self.db().index_lag()
+        self.mirror.db.index_lag()
     }
 }
 
 impl Upkeep for FilesStore {
     fn can_write(&self) -> Result<()> {
-        self.writable()?.can_write()
+        self.mirror.writable()?.can_write()
     }
 
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {

@@ -6,17 +6,17 @@
 //! takes the position of a damaged one, so that every other entry keeps its own. The damaged
 //! database is copied first.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rethread_core::measure::measure;
+use rethread_core::merge::{Rebuilt, rebuild};
 use rethread_core::store::{Finding, FindingState, Result, Upkeep};
 use rethread_core::{
     Body, Entry, Header, NewEntry, Owner, Raw, SessionId, Store, StoreError, World,
 };
 
-use super::disk::{Disk, Real, failed, names, random, with_suffix};
+use super::disk::{Disk, Real, failed, names, random};
 use super::import_edits::entries_of;
 use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach, lock};
 use super::visible::{self, Visible, likeness};
@@ -94,15 +94,14 @@ impl Pass<'_> {
         let end = one.entries.max(one.shown.as_ref().map_or(0, |shown| shown.entries));
         let readable = |seq| self.db.read(&owner, id, seq..seq + 1).ok()?.pop();
         let ours: Vec<Entry> = (0..end).filter_map(readable).collect();
-        let path = one.shown.as_ref().map(|shown| mirror.path_of(&shown.at));
+        let path = one.shown.as_ref().map(|shown| shown.at.path(&mirror.root));
         let file = path.as_ref().and_then(|path| read_own(path, id));
         let world = mirror.options.world.as_ref();
         let rebuilt = one.header.as_ref().and_then(|head| rebuilt(world, head, ours, file, end));
-        let Some((entries, from_file, lost)) = rebuilt else {
+        let Some(Rebuilt { entries, copied, lost }) = rebuilt else {
             return Ok(("nothing is left to rebuild it from".to_owned(), FindingState::Damaged));
         };
-        let came =
-            format!("(entries: {}, from its file: {from_file}, lost: {lost})", entries.len());
+        let came = format!("(entries: {}, from its file: {copied}, lost: {lost})", entries.len());
         if one.held {
             let what = "a turn is running, so nothing was done".to_owned();
             return Ok((what, FindingState::Damaged));
@@ -125,10 +124,10 @@ impl Pass<'_> {
         if let Some((path, mut shown)) = path.zip(one.shown.clone()) {
             self.seen.skipped.remove(&path);
             (shown.entries, shown.made_of) = (entries.len() as u64, String::new());
-            self.keep(&[(id, Some(shown))])?;
+            self.keep(id, Some(shown))?;
         }
         self.reload(id)?;
-        self.fold(&[id])?;
+        self.fold(&BTreeSet::from([id]))?;
         Ok((format!("it was rebuilt {came}"), FindingState::Repaired))
     }
 
@@ -144,7 +143,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let (root, world) = (&self.mirror.root, self.mirror.options.world.as_ref());
-        keep_aside(self.disk(), world, root, |to| self.db.copy_to(to)).map(drop)
+        keep_aside(self.options.disk.as_ref(), world, root, |to| self.db.copy_to(to)).map(drop)
     }
 }
 
@@ -163,17 +162,7 @@ pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Op
         Err(StoreError::NotAStore { .. } | StoreError::Corrupt { .. }) => {}
         Err(error) => return Err(error),
     }
-    let aside = keep_aside(&Real, world.as_ref(), root, |to| {
-        // The file itself is moved last, because its log files without it would be mistaken for
-        // those of a new one.
-        for end in ["-wal", "-shm", ""] {
-            let from = with_suffix(&database, end);
-            if from.symlink_metadata().is_ok() {
-                Real.rename(&from, &with_suffix(to, end)).map_err(failed(&from, ACTION))?;
-            }
-        }
-        Ok(())
-    });
+    let aside = keep_aside(&Real, world.as_ref(), root, |to| SqliteStore::move_file(&database, to));
     aside.map(Some)
 }
 
@@ -194,69 +183,28 @@ fn keep_aside(
 }
 
 /// A session file, if it can be read and is not another session's.
-pub(super) fn read_own(path: &Path, id: SessionId) -> Option<Visible> {
+pub(crate) fn read_own(path: &Path, id: SessionId) -> Option<Visible> {
     path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let visible = visible::parse(&String::from_utf8_lossy(&std::fs::read(path).ok()?)).ok()?;
-    let is_own = visible.ours.as_ref().is_none_or(|header| header.id == id);
-    is_own.then_some(visible)
+    let is_own = |file: &Visible| file.ours.as_ref().is_none_or(|header| header.id == id);
+    visible::read(path).ok().filter(is_own)
 }
 
-/// What a log of `end` entries can be rebuilt from, with the numbers of messages that come from the
-/// file and of entries that are lost; `None` if neither the rest of the log nor the file has
-/// anything.
-pub(super) fn rebuilt(
+/// A log of `end` entries, rebuilt from what can be read of it and the session's file; `None` if
+/// neither has anything.
+pub(crate) fn rebuilt(
     world: &dyn World,
     header: &Header,
     ours: Vec<Entry>,
     file: Option<Visible>,
     end: u64,
-) -> Option<(Vec<NewEntry>, u64, u64)> {
+) -> Option<Rebuilt> {
     if ours.is_empty() && file.is_none() && end > 0 {
         return None;
     }
-    let theirs = file.map(|file| entries_of(&file, 0, header, HashSet::new(), |_, _| world.uuid()));
-    let merged = merged(ours, theirs.unwrap_or_default());
-    let from_file = merged.iter().filter(|(seq, _)| seq.is_none()).count() as u64;
-    let (mut entries, mut lost) = (Vec::<NewEntry>::new(), 0);
-    let mut fill = |entries: &mut Vec<NewEntry>, up_to: u64| {
-        while (entries.len() as u64) < up_to {
-            let at = entries.last().map_or(header.created_at, |entry| entry.at);
-            let body = Body::Unknown { kind: LOST.into(), raw: Raw::of(&serde_json::json!({})) };
-            let size = measure(&body, |_| None);
-            entries.push(NewEntry { id: world.uuid().into(), at, body, measure: size });
-            lost += 1;
-        }
+    let copy = file.map(|file| entries_of(&file, 0, header, HashSet::new(), |_, _| world.uuid()));
+    let lost = |before: Option<_>| {
+        let body = Body::Unknown { kind: LOST.into(), raw: Raw::of(&serde_json::json!({})) };
+        NewEntry::new(world.uuid().into(), before.unwrap_or(header.created_at), body)
     };
-    for (seq, entry) in merged {
-        fill(&mut entries, seq.unwrap_or(0));
-        entries.push(entry);
-    }
-    fill(&mut entries, end);
-    Some((entries, from_file, lost))
-}
-
-/// The entries of a log and of a file merged, in order; those of the log with their positions. If
-/// the file has ids of the log, equal entries are recognised by their ids; otherwise by role and
-/// content.
-fn merged(ours: Vec<Entry>, theirs: Vec<NewEntry>) -> Vec<(Option<u64>, NewEntry)> {
-    let ids: HashSet<_> = ours.iter().map(|entry| entry.id.clone()).collect();
-    let by_id = theirs.iter().any(|new| ids.contains(&new.id));
-    let mut rest = VecDeque::from(ours);
-    let mut merged = Vec::new();
-    let placed = |Entry { seq, id, at, body, measure, .. }: Entry| {
-        (Some(seq), NewEntry { id, at, body, measure })
-    };
-    for new in theirs {
-        let same = |entry: &Entry| match by_id {
-            true => entry.id == new.id,
-            false => likeness(&entry.body) == likeness(&new.body),
-        };
-        match rest.iter().position(same) {
-            Some(at) => merged.extend(rest.drain(..=at).map(placed)),
-            None if by_id && ids.contains(&new.id) => {}
-            None => merged.push((None, new)),
-        }
-    }
-    merged.extend(rest.into_iter().map(placed));
-    merged
+    Some(rebuild(ours, copy.unwrap_or_default(), end, likeness, lost))
 }

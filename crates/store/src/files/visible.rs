@@ -6,32 +6,42 @@
 //! its tool calls even if `.rethread/` is lost. Unknown fields of another program are kept and
 //! written again.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use rethread_core::entry::fingerprint;
+use rethread_core::limits::MESSAGE_BYTES_MAX;
+use rethread_core::merge::Likeness;
 use rethread_core::raw::Fields;
 use rethread_core::session::{ExtraFields, ProfileChange};
 use rethread_core::summary::RESUMING;
 use rethread_core::world::rfc3339;
 use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw, Role, Session};
 
-use super::compare::Likeness;
 use super::disk::sum;
 
 /// The kind of an entry with a message that we cannot parse, kept as it was written.
 const FOREIGN: &str = "foreign";
 
 /// The prefix of paths of fields in `metadata`.
-pub(super) const METADATA: &str = "metadata.";
+pub(crate) const METADATA: &str = "metadata.";
 
 /// Another program's id and name for a session, the time it was last active, and its summary.
 pub(super) const ID: &str = "metadata.id";
 pub(super) const NAME: &str = "metadata.name";
-pub(super) const ACTIVE: &str = "metadata.lastActivityAt";
-pub(super) const SUMMARY: &str = "contextSummary";
+pub(crate) const ACTIVE: &str = "metadata.lastActivityAt";
+pub(crate) const SUMMARY: &str = "contextSummary";
 
 /// The name that the session had here when another program called it so. A path that begins with `/`
 /// is ours, unless `metadata.` or `/` follows.
 const CALLED_SO: &str = "/called-so";
+
+/// Bytes of a file apart from its messages: they become part of the header, which every list reads.
+/// The tests of this crate use less, so that they can exceed it.
+const SAYS_BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 16 << 20 };
+
+/// Bytes of one of its messages: a larger one could not be read back.
+const SAID_BYTES_MAX: usize = if cfg!(test) { 2 << 20 } else { 3 * MESSAGE_BYTES_MAX };
 
 /// A provider or model that is not known.
 const UNKNOWN: &str = "unknown";
@@ -49,7 +59,7 @@ pub(super) fn is_stem(stem: &str) -> bool {
 
 /// The name of a session's file: as another program named it, otherwise its name made valid,
 /// otherwise its time.
-pub(super) fn stem_of(header: &Header) -> String {
+pub(crate) fn stem_of(header: &Header) -> String {
     let theirs = called(header, ID).and_then(Raw::as_text).filter(|stem| is_stem(stem));
     theirs.unwrap_or_else(|| header.name.ascii_id(header.created_at, header.id))
 }
@@ -70,7 +80,7 @@ fn called<'a>(header: &'a Header, path: &str) -> Option<&'a Raw> {
 
 /// Sets what another program calls a session, where that does not follow from its name: its file,
 /// and what it shows.
-pub(super) fn set_called(header: &mut Header, stem: &str, shown: &str) {
+pub(crate) fn set_called(header: &mut Header, stem: &str, shown: &str) {
     let own = header.name.ascii_id(header.created_at, header.id);
     let id = (own != stem).then(|| Raw::of(&stem));
     let name = (header.name.as_str() != shown).then(|| Raw::of(&shown));
@@ -82,7 +92,7 @@ pub(super) fn set_called(header: &mut Header, stem: &str, shown: &str) {
 
 /// A session file that was read.
 #[derive(Debug)]
-pub(super) struct Visible {
+pub(crate) struct Visible {
     /// `metadata.id`.
     pub(super) id: String,
     /// `metadata.name`.
@@ -93,20 +103,13 @@ pub(super) struct Visible {
     pub(super) last_activity_at: Option<Timestamp>,
     pub(super) messages: Vec<VisibleMessage>,
     /// `metadata` as it is in the file.
-    pub(super) metadata: Raw,
+    pub(crate) metadata: Raw,
     /// The beginning of the file's SHA-256.
     pub(super) sum: String,
     /// The header we wrote into it, if we did.
     pub(super) ours: Option<Header>,
     /// The fields we do not know.
     pub(super) extra: ExtraFields,
-}
-
-impl Visible {
-    /// What is compared of each message.
-    pub(super) fn likenesses(&self) -> Vec<Option<Likeness>> {
-        self.messages.iter().map(|said| likeness(&said.body)).collect()
-    }
 }
 
 /// A message of a session file.
@@ -127,7 +130,28 @@ pub(super) enum NoSession {
 }
 
 /// Reads a session file.
-pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
+pub(super) fn read(path: &Path) -> Result<Visible, NoSession> {
+    let bytes = std::fs::read(path);
+    let bytes = bytes.map_err(|e| NoSession::Broken(format!("it cannot be read: {e}")))?;
+    let visible = parse(&String::from_utf8_lossy(&bytes))?;
+    too_much(&visible).map_or(Ok(visible), |why| Err(NoSession::Other(why)))
+}
+
+/// Why a file has too much to be imported, if it has.
+fn too_much(visible: &Visible) -> Option<String> {
+    let says = visible.metadata.get().len() + Raw::of(&visible.extra).get().len();
+    let large = |said: &VisibleMessage| said.body.json().len() > SAID_BYTES_MAX;
+    let (what, max) = match visible.messages.iter().position(large) {
+        _ if says > SAYS_BYTES_MAX => {
+            ("its fields other than messages have".into(), SAYS_BYTES_MAX)
+        }
+        seq => (format!("message {} has", seq?), SAID_BYTES_MAX),
+    };
+    Some(format!("{what} more than {max} bytes"))
+}
+
+/// Parses a session file.
+fn parse(text: &str) -> Result<Visible, NoSession> {
     let sum = sum(text.as_bytes());
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let other = |why: &str| NoSession::Other(format!("it is not a session: {why}"));
@@ -239,7 +263,7 @@ fn shown(message: &Message) -> String {
 }
 
 /// What is compared of a message: its role, and its visible text.
-pub(super) fn likeness(body: &Body) -> Option<Likeness> {
+pub(super) fn likeness(body: &Body) -> Likeness {
     match body {
         Body::Message(message) => Some(fingerprint(message.role.as_str(), &shown(message))),
         Body::Unknown { kind, raw } if kind == FOREIGN => Some(fingerprint(FOREIGN, raw.get())),
@@ -291,11 +315,8 @@ impl Draft {
         self.messages += &json;
         self.shown += 1;
         let Some(message) = entry.body.message() else { return };
-        match message.role {
-            Role::User => self.user += 1,
-            Role::Assistant => self.assistant += 1,
-            _ => {}
-        }
+        self.user += u64::from(message.role == Role::User);
+        self.assistant += u64::from(message.role == Role::Assistant);
         if message.model.is_some() {
             self.used.clone_from(&message.model);
         }
@@ -373,9 +394,15 @@ pub(super) fn index(sessions: &[(String, String)], now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use rethread_core::Tally;
+    use std::sync::Arc;
+
     use rethread_core::measure::Measure;
+    use rethread_core::store::{Filter, Upkeep};
+    use rethread_core::{Fixed, Owner, Store, Tally};
+    use serde_json::json;
+
+    use super::*;
+    use crate::files::{FilesLimit, FilesStore};
 
     fn entry(json: &str) -> Entry {
         let body = Body::parse("message", json).expect("a message");
@@ -452,6 +479,44 @@ mod tests {
             ["", "..", "a..b", "a/b", "a\\b", "index", "Metadata", "last_session", "é", "a b"]
         {
             assert!(!is_stem(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_says_more_than_can_be_written_down_is_left_alone_and_the_others_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |stem: &str, more: usize, said: usize| {
+            let text = json!({
+                "metadata": {"id": stem}, "theirs": "x".repeat(more),
+                "messages": [{"role": "user", "content": "y".repeat(said)}],
+            });
+            let path = folder.path().join(format!("{stem}.json"));
+            std::fs::write(path, text.to_string()).expect("written");
+        };
+        write("fits", SAYS_BYTES_MAX - 100, SAID_BYTES_MAX - 100);
+        write("says", SAYS_BYTES_MAX, 1);
+        write("said", 1, SAID_BYTES_MAX);
+        let world = Arc::new(Fixed::default());
+        for _ in 0..2 {
+            let store = FilesStore::open(folder.path(), FilesLimit::default(), world.clone());
+            let store = store.expect("a store");
+            let page = store.list(&Owner::local(), &Filter::default(), None, 9).expect("listed");
+            let names: Vec<_> = page.sessions.iter().map(|s| s.header.name.as_str()).collect();
+            assert_eq!(names, ["fits"]);
+            let found = store.check(false).expect("checked");
+            let found: Vec<String> = found.into_iter().map(|finding| finding.what).collect();
+            assert_eq!(
+                found,
+                [
+                    format!(
+                        "said.json is left alone: message 0 has more than {SAID_BYTES_MAX} bytes"
+                    ),
+                    format!(
+                        "says.json is left alone: its fields other than messages have more than \
+                         {SAYS_BYTES_MAX} bytes"
+                    ),
+                ]
+            );
         }
     }
 }

@@ -11,7 +11,7 @@
 //! sessions was written to since.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use rethread_core::limits::READ_ENTRIES;
@@ -19,9 +19,10 @@ use rethread_core::store::Result;
 use rethread_core::summary::resuming;
 use rethread_core::{Body, Entry, Name, Owner, Raw, SessionId, Store, StoreError};
 
-use super::disk::{self, backend, failed, sum};
-use super::mirror::{Mirror, Pass, Reach, made_of};
+use super::disk::{self, failed, refused, sum};
+use super::mirror::{BUSY, Mirror, Pass, Reach, busy, is_damage, made_of};
 use super::visible::{self, SUMMARY};
+use crate::io::with_suffix;
 use crate::sqlite::{Location, Mirrored, Shown, Stamp};
 
 const ACTION: &str = "write the session files";
@@ -32,27 +33,18 @@ const REWRITTEN_TRIES: u32 = 16;
 /// The largest index that is read: fifty sessions need a fiftieth of a megabyte.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 
-/// The largest `last_session` that is read: no id is longer.
-const LAST_BYTES_MAX: u64 = 1 << 10;
-
 impl Pass<'_> {
-    /// Records the state of files.
-    pub(super) fn keep(&mut self, shown: &[(SessionId, Option<Shown>)]) -> Result<()> {
-        self.commit()?.keep_shown(shown)?;
-        for (id, shown) in shown {
-            if let Some(one) = self.all.get_mut(id) {
-                one.shown.clone_from(shown);
-            }
-        }
+    /// Records the state of a file.
+    pub(super) fn keep(&mut self, id: SessionId, shown: Option<Shown>) -> Result<()> {
+        self.commit()?.keep_shown(&[(id, shown.clone())])?;
+        self.all.entry(id).and_modify(|one| one.shown = shown);
         Ok(())
     }
 
     /// Records the state of a file when the fold ends.
     fn note(&mut self, id: SessionId, shown: Option<Shown>) {
-        if let Some(one) = self.all.get_mut(&id) {
-            one.shown.clone_from(&shown);
-        }
-        self.shown.push((id, shown));
+        self.shown.push((id, shown.clone()));
+        self.all.entry(id).and_modify(|one| one.shown = shown);
     }
 
     /// Reads a session from the database again.
@@ -62,17 +54,6 @@ impl Pass<'_> {
         self.mirror.known().active |= one.as_ref().is_some_and(Mirrored::is_active);
         self.all.extend(one.map(|one| (id, one)));
         Ok(())
-    }
-
-    /// Removes the file of a session that is erased next: a file without a session would be
-    /// imported as one.
-    pub(super) fn discard(&mut self, id: SessionId) -> Result<()> {
-        self.look()?;
-        if self.all.get(&id).is_some_and(|one| one.wanted().is_some()) {
-            self.mirror.throw_away(id)?;
-        }
-        self.reload(id)?;
-        self.fold(&[id]).map(drop)
     }
 
     /// Whether the file of a session is out of date.
@@ -88,11 +69,10 @@ impl Pass<'_> {
         })
     }
 
-    /// Updates the files of these sessions, and the index. Returns those that have to wait.
-    pub(super) fn fold(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>> {
-        let mut waiting = Vec::new();
-        if self.mirror.reach != Reach::All {
-            return Ok(waiting);
+    /// Updates the files of these sessions, and the index.
+    pub(super) fn fold(&mut self, ids: &BTreeSet<SessionId>) -> Result<()> {
+        if self.reach != Reach::All {
+            return Ok(());
         }
         self.look()?;
         for id in ids {
@@ -104,16 +84,14 @@ impl Pass<'_> {
                     // Another program wrote or deleted it at the same time, and is handled first;
                     // during a turn, when that ends.
                     Ok(false) if one.held => {
-                        waiting.push(*id);
+                        self.is_dirty(*id);
                         break;
                     }
                     Ok(false) => self.look()?,
                     // Its file may be all that is left; `doctor` rebuilds a log from both.
-                    Err(
-                        StoreError::Damaged { .. }
-                        | StoreError::Corrupt { .. }
-                        | StoreError::NotFound { .. },
-                    ) => break,
+                    Err(error) if is_damage(&error) => break,
+                    // Another process erased it, or its header has the name of another session.
+                    Err(StoreError::NotFound { .. } | StoreError::NameTaken { .. }) => break,
                     Err(error) => return Err(error),
                 }
             }
@@ -121,26 +99,27 @@ impl Pass<'_> {
         let shown = std::mem::take(&mut self.shown);
         if !shown.is_empty() {
             self.write_index()?;
-            self.sync_visible()?;
-            self.keep(&shown)?;
+            for folder in [self.root.clone(), self.archive()].iter().filter(|at| at.is_dir()) {
+                self.options.disk.sync_folder(folder).map_err(failed(folder, ACTION))?;
+            }
+            self.commit()?.keep_shown(&shown)?;
         }
-        Ok(waiting)
+        Ok(())
     }
 
     /// Writes the file of a session, and removes it from where it was; false if another program
     /// touched it in the meantime.
     fn bring_up(&mut self, one: &Mirrored) -> Result<bool> {
-        let (mirror, id) = (self.mirror, one.id);
-        let from = one.shown.as_ref().map(|shown| mirror.path_of(&shown.at));
+        let from = one.shown.as_ref().map(|shown| shown.at.path(&self.root));
         if from.as_ref().is_some_and(|from| !self.is_as_known(from, one.shown.as_ref())) {
             return Ok(false);
         }
         if let Some(wanted) = one.wanted() {
             if wanted.archived {
-                mirror.make_archive()?;
+                self.make_archive()?;
             }
-            let at = self.free_location(&wanted, one)?;
-            let path = mirror.path_of(&at);
+            let at = self.free_location(&wanted, one);
+            let path = at.path(&self.root);
             if !self.write_file(one, at, &path)? {
                 return Ok(false);
             }
@@ -148,35 +127,32 @@ impl Pass<'_> {
                 return Ok(true);
             }
             // Before its old name can be lost.
-            let folder = path.parent().unwrap_or(&mirror.root);
-            self.disk().sync_folder(folder).map_err(failed(folder, ACTION))?;
+            let folder = path.parent().unwrap_or(&self.root);
+            self.options.disk.sync_folder(folder).map_err(failed(folder, ACTION))?;
         } else {
             // It is in the trash.
-            self.note(id, None);
+            self.note(one.id, None);
         }
         // Unless another program wrote to it in the meantime.
         let stamp = one.shown.as_ref().map(|shown| shown.stamp);
-        match from.filter(|from| Stamp::at(from) == stamp) {
-            Some(from) => self.disk().remove(&from).map_err(failed(&from, ACTION)).map(|()| true),
-            None => Ok(true),
+        if let Some(from) = from.filter(|from| Stamp::at(from) == stamp) {
+            self.options.disk.remove(&from).map_err(failed(&from, ACTION))?;
         }
+        Ok(true)
     }
 
     /// An unused place for the file of a session, with the wanted name or a number after it.
-    fn free_location(&self, wanted: &Location, of: &Mirrored) -> Result<Location> {
+    fn free_location(&self, wanted: &Location, of: &Mirrored) -> Location {
         // An unreadable file in the place of its own is moved aside when that is written.
         let own = of.shown.as_ref().map(|shown| &shown.at);
         if own == Some(wanted) || !self.mirror.is_taken(&wanted.stem, own) {
-            return Ok(wanted.clone());
+            return wanted.clone();
         }
         // Files may have names that are not valid for sessions.
         let name = Name::new(&wanted.stem).or_else(|_| Name::new("session"));
         let mut stems = name.iter().flat_map(Name::candidates).map(|name| name.folded().to_owned());
-        let stem = stems.find(|stem| !self.mirror.is_taken(stem, own)).ok_or_else(|| {
-            let why = format!("`{}` is taken, with every number", wanted.stem);
-            backend("find a name for a file", why)
-        })?;
-        Ok(Location { stem, archived: wanted.archived })
+        let stem = stems.find(|stem| !self.is_taken(stem, own));
+        Location { stem: stem.unwrap_or_else(|| of.id.to_string()), archived: wanted.archived }
     }
 
     /// Writes the file of a session; false if another program touched it in the meantime.
@@ -190,9 +166,8 @@ impl Pass<'_> {
         }
         // What another program said about it before the latest summary is outdated.
         let known = one.shown.as_ref().map_or(0, |shown| shown.entries);
-        let is_outdated = session.tally.summary.is_some_and(|seq| seq >= known);
         let mut header = session.header.clone();
-        if is_outdated {
+        if session.tally.summary.is_some_and(|seq| seq >= known) {
             header.extra.set(SUMMARY, None);
         }
         if at.stem != visible::stem_of(&header) {
@@ -265,33 +240,27 @@ impl Pass<'_> {
         let [path, last] = ["index.json", "last_session"].map(|name| mirror.root.join(name));
         let mut sessions = self.listed();
         let newest = sessions.first().map(|(stem, _)| stem.clone());
-        let path_of =
-            |stem: &str| mirror.path_of(&Location { stem: stem.to_owned(), archived: false });
-        let broken = |stem: &str| {
-            let skipped = self.seen.skipped.get(&path_of(stem));
-            visible::is_stem(stem) && skipped.is_some_and(|skipped| skipped.damaged)
-        };
+        let path_of = |stem: &str| mirror.root.join(format!("{stem}.json"));
+        let is_there = |stem: &str| visible::is_stem(stem) && path_of(stem).is_file();
         // Another program may still be able to use a file that cannot be read here.
-        let said = read(&last, LAST_BYTES_MAX).map(|said| said.trim().to_owned());
-        let is_named = |said: &&str| sessions.iter().any(|(stem, _)| stem == said) || broken(said);
+        let said = read(&last).map(|said| said.trim().to_owned());
+        let skipped = |stem: &str| self.seen.skipped.get(&path_of(stem));
+        let is_named = |stem: &&str| is_there(stem) && skipped(stem).is_none_or(|it| it.damaged);
         let named = said.as_deref().filter(is_named);
         let wanted = named.filter(|_| !self.active).or(newest.as_deref());
-        let index = read(&path, INDEX_BYTES_MAX);
+        let index = read(&path);
         let listed = visible::index_entries(index.as_deref().unwrap_or_default());
         let shown = self.all.values().filter_map(|one| Some(one.shown.as_ref()?.at.stem.as_str()));
         let ours: HashSet<&str> = shown.collect();
-        let is_other = |(stem, _): &&(String, String)| {
-            visible::is_stem(stem) && !ours.contains(stem.as_str()) && path_of(stem).is_file()
-        };
+        let is_other = |it: &&(String, String)| !ours.contains(it.0.as_str()) && is_there(&it.0);
         sessions.extend(listed.iter().filter(is_other).cloned());
-        let is_listed = index.is_some() && listed == sessions;
-        if !is_listed {
+        if index.is_none() || listed != sessions {
             mirror.write_beside(&path, &visible::index(&sessions, mirror.options.world.now()))?;
         }
         match wanted {
             _ if said.as_deref() == wanted => {}
             Some(stem) => mirror.write_beside(&last, stem)?,
-            None => self.disk().remove(&last).map_err(failed(&last, ACTION))?,
+            None => self.options.disk.remove(&last).map_err(failed(&last, ACTION))?,
         }
         self.active = false;
         Ok(())
@@ -299,41 +268,47 @@ impl Pass<'_> {
 
     /// Our sessions in the index, most recently active first.
     fn listed(&self) -> Vec<(String, String)> {
-        let shown = self.all.values().filter_map(|one| Some((one, one.shown.as_ref()?)));
-        let shown = shown.filter(|(one, shown)| !shown.at.archived && one.wanted().is_some());
-        let mut listed: Vec<_> = shown
-            .map(|(one, shown)| (visible::last_activity(&shown.metadata), one.id, shown))
-            .collect();
-        listed.sort_by_key(|(at, id, _)| Reverse((*at, *id)));
+        let all = self.all.values().filter(|one| one.wanted().is_some());
+        let shown = all.filter_map(|one| Some((one.id, one.shown.as_ref()?)));
+        let mut listed: Vec<_> = shown.filter(|(_, shown)| !shown.at.archived).collect();
+        let active = |shown: &Shown| visible::last_activity(&shown.metadata);
+        listed.sort_by_cached_key(|(id, shown)| Reverse((active(shown), *id)));
         let listed = listed.into_iter();
-        listed.map(|(_, _, shown)| (shown.at.stem.clone(), shown.metadata.clone())).collect()
+        listed.map(|(_, shown)| (shown.at.stem.clone(), shown.metadata.clone())).collect()
     }
 }
 
 /// The text of a file; empty if it is too large.
-fn read(path: &Path, max: u64) -> Option<String> {
+fn read(path: &Path) -> Option<String> {
     let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let bytes = (there.len() <= max).then(|| std::fs::read(path).ok()).flatten();
+    let bytes = (there.len() <= INDEX_BYTES_MAX).then(|| std::fs::read(path).ok()).flatten();
     Some(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
 }
 
 impl Mirror {
+    /// Removes the file of a session that is erased next, and may be in the trash already: a file
+    /// without a session would be imported as one.
+    pub(super) fn discard(&self, id: SessionId, is_trashed: bool) -> Result<()> {
+        let Some(mut pass) = self.pass(BUSY)? else {
+            return if self.reach == Reach::All { Err(busy(&self.root)) } else { Ok(()) };
+        };
+        pass.look()?;
+        if !is_trashed && pass.all.get(&id).is_some_and(|one| one.wanted().is_some()) {
+            self.throw_away(id)?;
+        }
+        pass.reload(id)?;
+        pass.fold(&BTreeSet::from([id]))
+    }
+
     /// Creates the folder of archived sessions. A link in its place would lead out of the
     /// directory.
     pub(super) fn make_archive(&self) -> Result<()> {
         let archive = self.archive();
         if archive.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
             let why = format!("{} is not a folder", archive.display());
-            return Err(backend("archive a session", why));
+            return Err(refused("archive a session", why));
         }
         self.options.disk.folder(&archive).map_err(failed(&archive, ACTION))
-    }
-
-    /// Syncs the names of the visible files.
-    pub(super) fn sync_visible(&self) -> Result<()> {
-        let mut folders = [self.root.clone(), self.archive()].into_iter().filter(|at| at.is_dir());
-        let synced = folders.try_for_each(|folder| self.options.disk.sync_folder(&folder));
-        synced.map_err(failed(&self.root, ACTION))
     }
 
     /// Replaces a file: the new version is written under a temporary name, synced, and renamed.
@@ -378,7 +353,7 @@ impl Mirror {
     /// Renames something that is in the place of one of our files.
     fn set_aside(&self, path: &Path) -> Result<()> {
         let aside = format!(".unreadable-{}", disk::random(self.options.world.as_ref()));
-        let aside = disk::with_suffix(path, &aside);
+        let aside = with_suffix(path, &aside);
         self.options.disk.rename(path, &aside).map_err(failed(path, ACTION))
     }
 }

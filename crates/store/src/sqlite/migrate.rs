@@ -17,6 +17,7 @@ use super::error::OrStoreError;
 use super::rebuild::{SEARCH, statements};
 use super::schema::{self, FORMAT, File};
 use super::{append, row};
+use crate::io::{failed, with_suffix};
 use crate::progress::{Progress, ProgressSink};
 
 const WHAT: &str = "bring the file up to date";
@@ -81,9 +82,7 @@ fn replace_index(path: &Path, tx: &Connection) -> Result<(), StoreError> {
 
 /// The path of the copy that is kept until the migration is committed.
 fn copy_path(path: &Path, format: i64) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".format-{format}"));
-    PathBuf::from(name)
+    with_suffix(path, &format!(".format-{format}"))
 }
 
 /// Copies the file page by page, so that a damaged one can be copied as well.
@@ -93,10 +92,7 @@ fn copy(file: &File, format: i64) -> Result<(), StoreError> {
 
 /// The same, to any path.
 pub(super) fn copy_as(file: &File, path: &Path) -> Result<(), StoreError> {
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::StorageFull => StoreError::Full { place: path.display().to_string() },
-        _ => StoreError::Backend { store: "sqlite", action: "copy the file", source: error.into() },
-    };
+    let failed = failed("sqlite", path, "copy the file");
     // A leftover of an earlier attempt may be incomplete.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
@@ -112,7 +108,7 @@ pub(super) fn copy_as(file: &File, path: &Path) -> Result<(), StoreError> {
         .or_store_error(path, "copy the file")?;
     drop(backup);
     target.close().map_err(|(_, error)| super::error::store_error(path, "copy the file", error))?;
-    let copy = std::fs::File::open(path).map_err(failed)?;
+    let copy = std::fs::File::open(path).map_err(&failed)?;
     copy.sync_all().map_err(failed)
 }
 

@@ -14,6 +14,7 @@ use super::error::OrStoreError;
 use super::read::session_id;
 use super::rebuild::unless_damaged;
 use super::{column, migrate, row};
+use crate::io::{failed, with_suffix};
 
 const WHAT: &str = "keep track of the session files";
 
@@ -154,6 +155,19 @@ impl SqliteStore {
     /// rows is damaged too.
     pub(crate) fn remake_entries(&self) -> Result<Option<u64>> {
         unless_damaged(self.db.remake_entries())
+    }
+
+    /// Moves a database that is not open, damaged or not.
+    pub(crate) fn move_file(from: &Path, to: &Path) -> Result<()> {
+        // The file itself is moved last, because its log files without it would be mistaken for
+        // those of a new one.
+        for end in ["-wal", "-shm", ""] {
+            let [from, to] = [from, to].map(|path| with_suffix(path, end));
+            if from.symlink_metadata().is_ok() {
+                std::fs::rename(&from, to).map_err(failed("sqlite", &from, "move the file"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Copies the database as it is, damaged or not.

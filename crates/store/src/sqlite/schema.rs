@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::error::OrStoreError;
 use super::migrate;
+use crate::io::{failed, patiently, private_file, private_folder, with_suffix};
 use crate::progress::ProgressSink;
 
 /// The format this version writes, and the newest it reads.
@@ -92,9 +93,7 @@ pub(super) fn open(
 /// but that a power cut can still remove. A retry would find them and be acknowledged. SQLite keeps
 /// no locks on the log, so closing it here releases none.
 fn sync_what_was_left(path: &Path) -> Result<(), StoreError> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let synced = match std::fs::File::open(&log) {
+    let synced = match std::fs::File::open(with_suffix(path, "-wal")) {
         Ok(log) if log.metadata().is_ok_and(|log| log.len() > 0) => log.sync_data(),
         _ => Ok(()),
     };
@@ -106,22 +105,14 @@ fn sync_what_was_left(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Creates the file and its folder, readable by their owner only.
-#[cfg(unix)]
 pub(super) fn make(path: &Path) -> Result<(), StoreError> {
-    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::StorageFull => StoreError::Full { place: path.display().to_string() },
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-            StoreError::ReadOnly { place: path.display().to_string() }
-        }
-        _ => StoreError::Backend { store: "sqlite", action: "make the file", source: error.into() },
-    };
+    let failed = failed("sqlite", path, "make the file");
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        private_folder(folder).map_err(&failed)?;
     }
     // An existing file is not opened here: closing it would release the locks that SQLite holds on
     // it in this process, and another process could remove the log we write to.
-    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    match private_file().create_new(true).open(path) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
@@ -157,19 +148,6 @@ fn close_to_others(path: &Path) -> Result<(), StoreError> {
 #[cfg(not(unix))]
 fn close_to_others(_path: &Path) -> Result<(), StoreError> {
     Ok(())
-}
-
-#[cfg(not(unix))]
-pub(super) fn make(path: &Path) -> Result<(), StoreError> {
-    let failed = |error: std::io::Error| StoreError::Backend {
-        store: "sqlite",
-        action: "make the folder",
-        source: error.into(),
-    };
-    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => std::fs::create_dir_all(folder).map_err(failed),
-        None => Ok(()),
-    }
 }
 
 /// Another connection to the file.
@@ -210,9 +188,7 @@ fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     match opened {
         Ok(connection) => Ok(connection),
         Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) => {
-            let mut log = path.as_os_str().to_owned();
-            log.push("-wal");
-            let log = PathBuf::from(log);
+            let log = with_suffix(path, "-wal");
             // A log that cannot be read might contain entries.
             match std::fs::metadata(&log) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -293,19 +269,15 @@ fn set_up(
 /// Switches a new file to WAL mode. SQLite does not wait for other processes that do the same, so
 /// this does, with the usual timeout.
 fn switch_to_wal(connection: &Connection) -> rusqlite::Result<String> {
-    let begun = std::time::Instant::now();
-    loop {
-        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
-        match &mode {
-            Err(error)
-                if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
-                    && begun.elapsed() < BUSY =>
-            {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            _ => return mode,
-        }
-    }
+    let switch = || connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
+    let is_busy = |error: &rusqlite::Error| {
+        error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+    };
+    let switched = patiently(BUSY, || match switch() {
+        Err(error) if is_busy(&error) => Ok(None),
+        done => done.map(Some),
+    });
+    switched?.map_or_else(switch, Ok)
 }
 
 /// The format of our tables, if it can be read; `None` if the file is empty.

@@ -146,6 +146,37 @@ fn what_another_program_writes_after_a_damaged_log_waits_and_stops_nothing() {
     }
 }
 
+#[test]
+fn a_damaged_header_hides_no_other_session_whatever_happened_to_its_file() {
+    type Happened = fn(&Fixture);
+    let happened: [Happened; 3] = [
+        |_| {},
+        |fixture| drop(fixture.seed2(&["continue", "plan", "and then?", "nothing"])),
+        |fixture| std::fs::remove_file(fixture.path().join("plan.json")).expect("it was there"),
+    ];
+    for (n, happened) in happened.iter().enumerate() {
+        for (from, to) in [("{", "["), ("\"plan\"", "\"other\"")] {
+            let fixture = Fixture::new();
+            let sessions = fixture.sessions();
+            say(&sessions, "plan", &["one", "two"]);
+            say(&sessions, "other", &["hello"]);
+            drop(sessions);
+            let sql = "UPDATE sessions SET header = replace(header, ?1, ?2) WHERE name = 'plan'";
+            assert_eq!(fixture.database().execute(sql, [from, to]), Ok(1));
+            happened(&fixture);
+            let file = || std::fs::read(fixture.path().join("plan.json")).ok();
+            let before = file();
+            for _ in 0..2 {
+                let page = fixture.sessions().list(&Filter::default(), None, 9).expect("a list");
+                let names = page.sessions.iter().map(|one| one.header.name.as_str());
+                assert!(names.into_iter().any(|name| name == "other"), "{n}, {to}");
+                assert_eq!(page.damaged.len(), usize::from(to == "["), "{n}, {to}");
+            }
+            assert!(to != "[" || file() == before, "{n}: its file is not changed");
+        }
+    }
+}
+
 /// Overwrites pages of the database that hold rows of `entries`: leaves, overflow pages, or the inner
 /// page above the leaves. Returns how many there were.
 fn damage_pages(fixture: &Fixture, kind: &str, every: usize) -> usize {

@@ -1,7 +1,6 @@
 //! Another program on the same directory, in turns with us.
 
 use rethread_core::entry::Summarized;
-use rethread_core::measure::measure;
 use rethread_core::message::Usage;
 use rethread_core::store::At;
 use rethread_core::{Body, EntryId, Key, NewEntry, Owner, Role};
@@ -253,9 +252,7 @@ fn its_summary_stays_until_there_is_a_newer_one() {
     assert_eq!(fixture.json("plan.json")["contextSummary"], "theirs");
     let (by, usage) = ("extractive".to_owned(), Usage::default());
     let body = Body::Summary(Summarized { text: "ours".into(), by, usage });
-    let measure = measure(&body, |_| None);
-    let id_of_entry = EntryId::new("summary").expect("an id");
-    let summary = NewEntry { id: id_of_entry, at: now(), body, measure };
+    let summary = NewEntry::new(EntryId::new("summary").expect("an id"), now(), body);
     fixture.store().append(&Owner::local(), id, At::END, &[summary]).expect("appended");
     assert_eq!(fixture.json("plan.json")["contextSummary"], "ours");
 }

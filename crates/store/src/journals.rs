@@ -27,18 +27,16 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::disk::{Disk, backend, failed, names, sum, with_suffix};
-use super::import_edits::IMPORTED;
-use super::mirror::{DATABASE, OpenOptions, made_of};
-use super::repair::{read_own, rebuilt};
-use super::visible::{ACTIVE, METADATA, SUMMARY, set_called, stem_of};
+use crate::files::disk::{Disk, failed, names, refused, sum};
+use crate::files::import_edits::IMPORTED;
+use crate::files::mirror::{DATABASE, OpenOptions, made_of};
+use crate::files::repair::{read_own, rebuilt};
+use crate::files::visible::{ACTIVE, METADATA, SUMMARY, set_called, stem_of};
+use crate::io::with_suffix;
 use crate::progress::Progress;
 use crate::sqlite::{Location, Shown, SqliteStore, Stamp};
 
 const ACTION: &str = "bring the directory up to date";
-
-/// The newest format of such a directory.
-const FORMAT: i64 = 2;
 
 /// The entries of such a directory below `.rethread/`.
 const OLD: [&str; 6] = ["state", "logs", "blobs", "owners", "search.db", PART];
@@ -46,14 +44,14 @@ const OLD: [&str; 6] = ["state", "logs", "blobs", "owners", "search.db", PART];
 /// The folder of a database that is not complete yet.
 const PART: &str = "sessions.db.part";
 
-/// One part of a change in the state. The last three are derived, or obsolete.
+/// One part of a change in the state. The last four are derived, or obsolete.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Op {
-    Format(i64),
     Put(Box<Record>),
     Gone(SessionId),
     Key { key: Key, to: Option<SessionId> },
+    Format(IgnoredAny),
     Lease(IgnoredAny),
     Index(IgnoredAny),
     Active,
@@ -107,6 +105,20 @@ impl Record {
             _ => Location { stem: self.stem.clone(), archived: self.header.archived },
         }
     }
+
+    /// The header, with another program's fields.
+    fn header(&self) -> Header {
+        let mut header = Header { extra: ExtraFields::default(), ..self.header.clone() };
+        header.extra.set("/active_at", self.active_at.clone());
+        header.extra.set("/kept", self.kept.clone());
+        let mut header = in_paths(header);
+        let shown = self.display.clone().unwrap_or_else(|| header.name.to_string());
+        set_called(&mut header, &self.stem, &shown);
+        if !header.extra.is_empty() {
+            header.imported.get_or_insert_with(|| IMPORTED.to_owned());
+        }
+        header
+    }
 }
 
 /// An entry of a log.
@@ -152,17 +164,15 @@ fn records(path: &Path) -> (Vec<String>, bool) {
 
 /// The directory of one owner.
 struct Old {
-    owner: Owner,
     root: PathBuf,
     records: BTreeMap<SessionId, Record>,
     keys: BTreeMap<Key, SessionId>,
 }
 
 impl Old {
-    fn read(owner: Owner, root: PathBuf) -> Result<Old> {
-        let state = root.join(".rethread/state");
-        let mut old = Old { owner, root, records: BTreeMap::new(), keys: BTreeMap::new() };
-        let (records, mut damaged) = records(&state);
+    fn read(root: PathBuf) -> Old {
+        let (records, mut damaged) = records(&root.join(".rethread/state"));
+        let mut old = Old { root, records: BTreeMap::new(), keys: BTreeMap::new() };
         for json in &records {
             let Ok(Ops { ops }) = serde_json::from_str(json) else {
                 damaged = true;
@@ -170,10 +180,6 @@ impl Old {
             };
             for op in ops {
                 match op {
-                    Op::Format(found) if found > FORMAT => {
-                        let place = state.display().to_string();
-                        return Err(StoreError::Newer { place, found, known: FORMAT });
-                    }
                     Op::Put(record) => drop(old.records.insert(record.header.id, *record)),
                     Op::Gone(id) => {
                         old.records.remove(&id);
@@ -188,7 +194,7 @@ impl Old {
         if damaged || records.is_empty() {
             old.find_logs();
         }
-        Ok(old)
+        old
     }
 
     /// If the state was lost, the logs show which sessions there are.
@@ -230,7 +236,7 @@ impl Old {
 
     /// Migrates one session, and returns the state of its file.
     fn carry(&self, way: &OpenOptions, db: &SqliteStore, record: &Record) -> Result<Option<Shown>> {
-        let (id, mut header) = (record.header.id, self.header(record));
+        let (id, mut header) = (record.header.id, record.header());
         let known = record.folded.as_ref().map_or(0, |folded| folded.tally.entries);
         let visible = read_own(&record.at().path(&self.root), id);
         let metadata = visible.as_ref().map_or("{}".into(), |file| file.metadata.get().to_owned());
@@ -238,7 +244,7 @@ impl Old {
         let end = known.max(ours.last().map_or(0, |entry| entry.seq + 1));
         let file = visible.filter(|_| ours.len() as u64 != end);
         let rebuilt = rebuilt(way.world.as_ref(), &header, ours, file, end);
-        let entries = rebuilt.map(|(entries, ..)| entries).unwrap_or_default();
+        let entries = rebuilt.map(|rebuilt| rebuilt.entries).unwrap_or_default();
         let keys = self.keys.iter().filter(|(_, to)| **to == id);
         let mut keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
         // The id that another program gave it is known to users.
@@ -250,14 +256,14 @@ impl Old {
         if let Err(error) = db.create(&header, &entries, &binds) {
             // Each owner had a folder, and so their own session with this id.
             let StoreError::Exists { .. } = error else { return Err(error) };
-            header.id = SessionId::of_source(&self.owner, &id.to_string());
+            header.id = SessionId::of_source(&header.owner, &id.to_string());
             db.create(&header, &entries, &binds)?;
         }
         let blobs = self.root.join(format!(".rethread/blobs/{id}"));
         for path in names(&blobs).unwrap_or_default().iter().map(|name| blobs.join(name)) {
             let there = path.symlink_metadata().is_ok_and(|there| there.is_file());
             if let Some(bytes) = there.then(|| std::fs::read(&path).ok()).flatten() {
-                db.put_blob(&self.owner, header.id, &bytes)?;
+                db.put_blob(&header.owner, header.id, &bytes)?;
             }
         }
         Ok(record.sig.as_ref().map(|sig| Shown {
@@ -268,21 +274,6 @@ impl Old {
             made_of: if record.stale { String::new() } else { made_of(&header) },
             metadata,
         }))
-    }
-
-    /// The header, with another program's fields.
-    fn header(&self, record: &Record) -> Header {
-        let mut header = Header { owner: self.owner.clone(), ..record.header.clone() };
-        let shown = record.display.clone().unwrap_or_else(|| header.name.to_string());
-        header.extra = ExtraFields::default();
-        header.extra.set("/active_at", record.active_at.clone());
-        header.extra.set("/kept", record.kept.clone());
-        let mut header = in_paths(header);
-        set_called(&mut header, &record.stem, &shown);
-        if !header.extra.is_empty() {
-            header.imported.get_or_insert_with(|| IMPORTED.to_owned());
-        }
-        header
     }
 }
 
@@ -303,7 +294,7 @@ struct KeptSummary {
 /// A header of any version, with each of another program's fields under its path. Earlier versions
 /// had an object with what another program says about a session; [`ExtraFields`] has its fields
 /// under `/` and their names.
-pub(super) fn in_paths(mut header: Header) -> Header {
+pub(crate) fn in_paths(mut header: Header) -> Header {
     let old = std::mem::take(&mut header.extra);
     let kept = old.get("/kept").and_then(|raw| serde_json::from_str(raw.get()).ok());
     let [id, name, active_at] = ["/id", "/name", "/active_at"].map(|field| old.text(field));
@@ -328,18 +319,15 @@ pub(super) fn in_paths(mut header: Header) -> Header {
 }
 
 /// Creates the database of an old directory; does nothing for others.
-pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result<()> {
+pub(crate) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result<()> {
     let ours = root.join(".rethread");
     if !ours.join("state").exists() && names(&ours.join("logs")).unwrap_or_default().is_empty() {
         return Ok(());
     }
     let disk = way.disk.as_ref();
-    let mut all = vec![Old::read(Owner::local(), root.to_owned())?];
-    for name in names(&ours.join("owners")).unwrap_or_default() {
-        if let Some(owner) = owner_of(&name) {
-            all.push(Old::read(owner, ours.join("owners").join(name))?);
-        }
-    }
+    let owners = names(&ours.join("owners")).unwrap_or_default().into_iter();
+    let others = owners.map(|name| Old::read(ours.join("owners").join(name)));
+    let all: Vec<Old> = std::iter::once(Old::read(root.to_owned())).chain(others).collect();
     let what = format!("bringing {} up to date", root.display());
     let mut progress = Progress::new(what, way.tell.as_ref());
     let folder = database.parent().unwrap_or(root);
@@ -365,7 +353,7 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
             }
             disk.commit().map_err(failed(root, ACTION))?;
             let shown = old.carry(way, &db, record)?;
-            if old.owner == Owner::local() && shown.is_some() {
+            if record.header.owner == Owner::local() && shown.is_some() {
                 db.keep_shown(&[(record.header.id, shown)])?;
             }
         }
@@ -374,7 +362,7 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
     drop(db);
     let log = with_suffix(&part, "-wal");
     if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
-        return Err(backend(ACTION, "SQLite left its log behind"));
+        return Err(refused(ACTION, "SQLite left its log behind"));
     }
     if in_place {
         disk.sync_folder(root).map_err(failed(root, ACTION))?;
@@ -386,7 +374,7 @@ pub(super) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
 }
 
 /// Removes the files that the database has replaced.
-pub(super) fn remove_old(disk: &dyn Disk, ours: &Path) -> Result<()> {
+pub(crate) fn remove_old(disk: &dyn Disk, ours: &Path) -> Result<()> {
     OLD.iter().try_for_each(|name| remove(disk, &ours.join(name)))
 }
 
@@ -398,19 +386,4 @@ fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
         Ok(_) => disk.remove(path),
     };
     gone.map_err(failed(path, ACTION))
-}
-
-/// The owner encoded in the name of a folder in `owners/`: everything but lowercase letters,
-/// digits, `-` and `_` is `%` and two hex digits, or all of it hex digits after `~`.
-fn owner_of(name: &str) -> Option<Owner> {
-    let digits = |at: usize| u8::from_str_radix(name.get(at..at + 2)?, 16).ok();
-    let (step, mut at) = if name.starts_with('~') { (2, 1) } else { (3, 0) };
-    let mut bytes = Vec::new();
-    while at < name.len() {
-        let plain = step == 3 && name.as_bytes()[at] != b'%';
-        bytes.push(if plain { name.as_bytes()[at] } else { digits(at + step - 2)? });
-        at += if plain { 1 } else { step };
-    }
-    let owner = Owner::new(String::from_utf8(bytes).ok()?).ok()?;
-    (owner != Owner::local()).then_some(owner)
 }

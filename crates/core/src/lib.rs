@@ -34,6 +34,7 @@
 //! [`log`]; the pipeline in [`context`]; the contract of a store in [`store`], and as a test suite
 //! in `conformance` (a feature of that name); the verbs in [`sessions`].
 
+pub mod alignment;
 pub mod audit;
 pub mod blob;
 pub mod cache_life;

@@ -1,38 +1,22 @@
-//! Two copies of one conversation: what one of them adds to the other, and one log from both.
+//! A log and a copy of its conversation: what the copy adds, and one log from both.
 //!
-//! Copies are compared by a [`Likeness`] of each message, which their owner defines: programs that
-//! rewrite a conversation assign new ids and times, and leave messages out.
+//! They are compared by a [`Likeness`] of each message, which the owner of the copy defines: programs
+//! that rewrite a conversation assign new ids and times, and leave messages out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use jiff::Timestamp;
 
+use crate::alignment::Alignment;
 use crate::entry::{Body, Entry, NewEntry, fingerprint};
 
-/// What is compared of a message; a message without one is like no other.
-pub type Likeness = Option<[u8; 16]>;
-
-/// For each message of a copy, where in a log the same one is, after the previous one that was
-/// found.
-pub fn places(log: &[Likeness], copy: &[Likeness]) -> Vec<Option<usize>> {
-    let mut all: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
-    for (place, likeness) in log.iter().enumerate() {
-        likeness.map(|likeness| all.entry(likeness).or_default().push(place));
-    }
-    let mut next = 0;
-    let place = |likeness: &Likeness| {
-        let places = all.get(likeness.as_ref()?)?;
-        let place = *places.get(places.partition_point(|place| *place < next))?;
-        next = place + 1;
-        Some(place)
-    };
-    copy.iter().map(place).collect()
-}
+/// What is compared of a message.
+pub type Likeness = [u8; 16];
 
 /// The first new message of a copy that continues a log. `None` if it is another conversation: it
 /// has other messages between those of the log, or none of them.
 pub fn first_new(log: &[Likeness], copy: &[Likeness]) -> Option<usize> {
-    let places = places(log, copy);
+    let places = Alignment::of(log, copy).places;
     let known = places.iter().take_while(|place| place.is_some()).count();
     let new = places.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
     let last = places.iter().rev().find_map(|place| *place);
@@ -68,7 +52,7 @@ pub fn rebuild(
     log: Vec<Entry>,
     copy: Vec<NewEntry>,
     end: u64,
-    likeness: impl Fn(&Body) -> Likeness,
+    likeness: impl Fn(&Body) -> Option<Likeness>,
     lost: impl Fn(Option<Timestamp>) -> NewEntry,
 ) -> Rebuilt {
     let ids: HashSet<_> = log.iter().map(|entry| entry.id.clone()).collect();
@@ -83,12 +67,14 @@ pub fn rebuild(
         true => Some(fingerprint("id", new.id.as_str())),
         false => likeness(&new.body),
     };
-    let keys: Vec<Likeness> = slots.iter().map(|slot| slot.as_ref().and_then(key)).collect();
-    let places = places(&keys, &copy.iter().map(key).collect::<Vec<_>>());
+    let known = slots.iter().enumerate();
+    let known = known.filter_map(|(seq, slot)| slot.as_ref().and_then(key).map(|key| (seq, key)));
+    let (seqs, keys): (Vec<usize>, Vec<_>) = known.map(|(seq, key)| (seq, Some(key))).unzip();
+    let alignment = Alignment::of(&keys, &copy.iter().map(key).collect::<Vec<_>>());
     let (mut next, mut copied) = (0, 0);
-    for (new, place) in copy.into_iter().zip(places) {
+    for (new, place) in copy.into_iter().zip(alignment.places) {
         next = match place {
-            Some(place) => place + 1,
+            Some(place) => seqs[place] + 1,
             // It is at another position of the log.
             None if ids.contains(&new.id) => next,
             None => {
@@ -119,7 +105,7 @@ mod tests {
     use crate::raw::Raw;
 
     fn like(c: char) -> Likeness {
-        Some([c as u8; 16])
+        [c as u8; 16]
     }
 
     fn compare(log: &str, copy: &str) -> Option<usize> {

@@ -7,7 +7,6 @@
 //! A transcript is not the log. Most formats leave something out (tool results, thinking,
 //! bookkeeping); only the format `rethread` is lossless.
 
-mod alignment;
 mod fences;
 pub mod import;
 mod markdown_marks;

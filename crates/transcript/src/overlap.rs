@@ -7,13 +7,13 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use rethread_core::alignment::Alignment;
 use rethread_core::entry::Body;
 use rethread_core::name::NameError;
 use rethread_core::sessions::{ArrivingEntry, Import};
 use rethread_core::store::BoxError;
 use rethread_core::{EntryId, Message, Raw};
 
-use crate::alignment::Alignment;
 use crate::import::IMPORTED;
 use crate::message_growth::{self, Rest};
 use crate::read::{Format, fingerprint};

@@ -88,6 +88,13 @@ impl DamagedRange {
     }
 }
 
+impl Body {
+    /// What takes the place of an entry that cannot be read.
+    pub fn lost() -> Body {
+        Body::Unknown { kind: LOST.into(), raw: Raw::parse("{}".into()).expect("valid JSON") }
+    }
+}
+
 impl Entry {
     /// Whether it is in the place of an entry that cannot be read.
     pub fn is_lost(&self) -> bool {
@@ -97,8 +104,6 @@ impl Entry {
 
 fn lost(seq: u64, at: Timestamp) -> Entry {
     let id = EntryId::new(format!("{LOST}-{seq}")).expect("short and visible");
-    let raw = Raw::parse("{}".into()).expect("valid JSON");
-    let body = Body::Unknown { kind: LOST.into(), raw };
     let tally = Tally { entries: seq + 1, ..Tally::default() };
-    Entry { seq, at, id, body, measure: Measure::default(), tally }
+    Entry { seq, at, id, body: Body::lost(), measure: Measure::default(), tally }
 }

@@ -17,7 +17,7 @@ use std::io::ErrorKind::NotFound;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use rethread_core::entry::{Origin, Started, fingerprint};
+use rethread_core::entry::{Origin, Started};
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
 use rethread_core::merge::first_new;
@@ -26,9 +26,8 @@ use rethread_core::store::{At, Bind, Change, Result};
 use rethread_core::world::rfc3339;
 use rethread_core::{
     Body, EntryId, Header, Name, NewEntry, Owner, Raw, Session, SessionId, Store, StoreError,
-    readable_id,
+    World, readable_id,
 };
-use uuid::Uuid;
 
 use super::disk::{failed, is_draft, names};
 use super::mirror::{Pass, Reach, is_damage, made_of};
@@ -233,8 +232,15 @@ impl Pass<'_> {
             let written = Timestamp::from_millisecond(found.stamp.changed / 1_000_000).ok();
             let at = visible.created_at.or(visible.last_activity_at).or(written);
             let at = at.unwrap_or_else(|| self.options.world.now());
-            let file = format!("{}/{}", found.at.archived, found.at.stem);
-            Header::new(SessionId(self.id_for(at, &file)), Owner::local(), at)
+            let id = match self.reach {
+                // It cannot be stored, and must be the same the next time.
+                Reach::Visiting => {
+                    let file = format!("{}/{}", found.at.archived, found.at.stem);
+                    SessionId::of_source(&Owner::local(), &file)
+                }
+                _ => SessionId(self.options.world.uuid()),
+            };
+            Header::new(id, Owner::local(), at)
         });
         self.begin(header, found, visible, None, &binds)
     }
@@ -252,11 +258,11 @@ impl Pass<'_> {
         (header.owner, header.trash) = (Owner::local(), None);
         header.created_at = visible.created_at.unwrap_or(header.created_at);
         header.imported.get_or_insert_with(|| IMPORTED.to_owned());
-        let id_for = |at, what: &str| self.id_for(at, what);
-        let mut entries = entries_of(visible, 0, &header, HashSet::new(), id_for);
+        let world = self.options.world.as_ref();
+        let mut entries = entries_of(visible, 0, &header, HashSet::new(), world);
         if let Some(body) = started.clone().map(Body::Started) {
             let at = entries.last().map_or(header.created_at, |entry| entry.at);
-            entries.push(NewEntry::new(self.options.world.uuid().into(), at, body));
+            entries.push(NewEntry::new(world.uuid().into(), at, body));
         }
         let shown = shown(found, visible, &header, entries.len() as u64);
         self.keep(header.id, Some(shown))?;
@@ -272,18 +278,6 @@ impl Pass<'_> {
             Err(error) => Err(error),
             Ok(_) => self.reload(header.id),
         }
-    }
-
-    /// An id for something in a file. If nothing can be stored, it is derived from the file, so
-    /// that it is the same the next time.
-    fn id_for(&self, at: Timestamp, what: &str) -> Uuid {
-        if self.reach != Reach::Visiting {
-            return self.options.world.uuid();
-        }
-        let mut bits = [0; 10];
-        bits.copy_from_slice(&fingerprint("visiting", what)[..10]);
-        let millis = u64::try_from(at.as_millisecond()).unwrap_or(0);
-        uuid::Builder::from_unix_timestamp_millis(millis, &bits).into_uuid()
     }
 
     /// The header with what the file says and where it is.
@@ -363,10 +357,10 @@ impl Pass<'_> {
         one.is_whole()?;
         let (mut ours, mut ids) = (Vec::new(), HashSet::new());
         self.walk(one.id, one.entries, |entry| {
-            ours.extend(likeness(&entry.body).map(Some));
+            ours.extend(likeness(&entry.body));
             ids.insert(entry.id);
         })?;
-        let theirs: Vec<_> = file.messages.iter().map(|said| likeness(&said.body)).collect();
+        let theirs: Vec<_> = file.messages.iter().filter_map(|it| likeness(&it.body)).collect();
         Ok((first_new(&ours, &theirs), ids))
     }
 
@@ -375,7 +369,7 @@ impl Pass<'_> {
         let (from, taken) = self.new_in(&one, &visible)?;
         let Some(from) = from else { return self.fork(id, found, &visible) };
         let Some(header) = one.header.clone() else { return Ok(()) };
-        let new = entries_of(&visible, from, &header, taken, |at, what| self.id_for(at, what));
+        let new = entries_of(&visible, from, &header, taken, self.options.world.as_ref());
         let mut header = self.described(header, found, &visible);
         if !new.is_empty() {
             self.commit()?.append(&Owner::local(), id, At::END, &new)?;
@@ -459,7 +453,7 @@ pub(super) fn entries_of(
     from: usize,
     header: &Header,
     mut taken: HashSet<EntryId>,
-    id_for: impl Fn(Timestamp, &str) -> Uuid,
+    world: &dyn World,
 ) -> Vec<NewEntry> {
     let last = visible.messages.len();
     let mut before = visible.created_at.unwrap_or(header.created_at);
@@ -467,7 +461,7 @@ pub(super) fn entries_of(
         let ends = visible.last_activity_at.filter(|_| index + 1 == last);
         before = said.at.or(ends).unwrap_or(before);
         let id = said.id.clone().filter(|id| !taken.contains(id));
-        let id = id.unwrap_or_else(|| id_for(before, &format!("{}/{index}", header.id)).into());
+        let id = id.unwrap_or_else(|| world.uuid().into());
         taken.insert(id.clone());
         let body = said.body.clone();
         let earlier = || visible.messages[..index].iter().map(|said| &said.body);

@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 use rethread_core::merge::{Rebuilt, rebuild};
 use rethread_core::store::{Finding, FindingState, Result, Upkeep};
-use rethread_core::{
-    Body, Entry, Header, NewEntry, Owner, Raw, SessionId, Store, StoreError, World,
-};
+use rethread_core::{Body, Entry, Header, NewEntry, Owner, SessionId, Store, StoreError, World};
 
 use super::disk::{Disk, Real, failed, names, random};
 use super::import_edits::entries_of;
@@ -23,9 +21,6 @@ use super::visible::{self, Visible, likeness};
 use crate::sqlite::{Mirrored, SqliteStore};
 
 const ACTION: &str = "keep what is damaged";
-
-/// The kind of an entry that replaces an unreadable one.
-const LOST: &str = "lost";
 
 impl Mirror {
     /// Checks the database, and the other files in the directory.
@@ -110,16 +105,13 @@ impl Pass<'_> {
             return Ok((format!("it can be rebuilt {came}"), FindingState::Repairable));
         }
         self.keep_damaged()?;
-        let mut replaced = self.commit()?.replace_log(id, &entries);
-        // Its rows cannot even be deleted.
-        if matches!(replaced, Err(StoreError::Corrupt { .. })) && self.remake_entries()?.is_some() {
-            replaced = self.db.replace_log(id, &entries);
+        match self.commit()?.replace_log(id, &entries) {
+            Err(StoreError::Corrupt { .. }) => {
+                let what = format!("the database is too damaged to rebuild it {came}");
+                return Ok((what, FindingState::Damaged));
+            }
+            replaced => replaced?,
         }
-        if matches!(replaced, Err(StoreError::Corrupt { .. })) {
-            let what = format!("the database is too damaged to rebuild it {came}");
-            return Ok((what, FindingState::Damaged));
-        }
-        replaced?;
         // The file is examined again: it may have been rewritten while the log was unusable.
         if let Some((path, mut shown)) = path.zip(one.shown.clone()) {
             self.seen.skipped.remove(&path);
@@ -201,10 +193,9 @@ pub(crate) fn rebuilt(
     if ours.is_empty() && file.is_none() && end > 0 {
         return None;
     }
-    let copy = file.map(|file| entries_of(&file, 0, header, HashSet::new(), |_, _| world.uuid()));
+    let copy = file.map(|file| entries_of(&file, 0, header, HashSet::new(), world));
     let lost = |before: Option<_>| {
-        let body = Body::Unknown { kind: LOST.into(), raw: Raw::of(&serde_json::json!({})) };
-        NewEntry::new(world.uuid().into(), before.unwrap_or(header.created_at), body)
+        NewEntry::new(world.uuid().into(), before.unwrap_or(header.created_at), Body::lost())
     };
     Some(rebuild(ours, copy.unwrap_or_default(), end, likeness, lost))
 }

@@ -263,7 +263,7 @@ fn shown(message: &Message) -> String {
 }
 
 /// What is compared of a message: its role, and its visible text.
-pub(super) fn likeness(body: &Body) -> Likeness {
+pub(super) fn likeness(body: &Body) -> Option<Likeness> {
     match body {
         Body::Message(message) => Some(fingerprint(message.role.as_str(), &shown(message))),
         Body::Unknown { kind, raw } if kind == FOREIGN => Some(fingerprint(FOREIGN, raw.get())),

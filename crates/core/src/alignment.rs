@@ -1,48 +1,50 @@
-//! Aligns a list of messages without ids with the log that contains an earlier version of it.
+//! Aligns a copy of a conversation, in which messages have no ids, with the log that contains an
+//! earlier version of it.
 //!
-//! A file may have grown, lost its oldest or newest messages, or had one rewritten. The same text
-//! may occur more than once, so the two lists are aligned: messages that both contain in the same
-//! order are the same; the rest of the file is new.
+//! A copy may have grown, lost messages, or had one rewritten. The same text may occur more than
+//! once, so the two lists are aligned: messages that both contain in the same order are the same;
+//! the rest of the copy is new. What is compared of a message is up to the caller.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
-/// How a file is aligned with a log.
+/// How a copy is aligned with a log.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Alignment {
-    /// For each message of the file, its position in the log, if it is there.
-    pub(crate) places: Vec<Option<usize>>,
-    /// The file is a part of the log, or continues where the log ends.
-    pub(crate) continues: bool,
+pub struct Alignment {
+    /// For each message of the copy, its position in the log, if it is there.
+    pub places: Vec<Option<usize>>,
+    /// The copy is a part of the log, or continues where the log ends.
+    pub continues: bool,
 }
 
 impl Alignment {
-    /// Aligns a file with a log.
-    pub(crate) fn of(log: &[u64], new: &[u64]) -> Alignment {
+    /// Aligns a copy with a log.
+    pub fn of<T: Copy + Eq + Hash>(log: &[T], new: &[T]) -> Alignment {
         let run = run(log, new);
         let continues = run.is_some();
         Alignment { places: run.unwrap_or_else(|| anchored(log, new)), continues }
     }
 
-    /// How many messages of the file are in the log.
-    pub(crate) fn same(&self) -> usize {
+    /// How many messages of the copy are in the log.
+    pub fn same(&self) -> usize {
         self.places.iter().flatten().count()
     }
 
     /// Whether both are the same conversation: one continues where the other ends, or most of the
     /// shorter one is in the other, including messages that have `grown`.
-    pub(crate) fn is_one_conversation(&self, log: usize, grown: usize) -> bool {
+    pub fn is_one_conversation(&self, log: usize, grown: usize) -> bool {
         let shorter = log.min(self.places.len());
         shorter == 0 || self.continues || (self.same() + grown) * 2 > shorter
     }
 }
 
-/// A file that is a part of the log, or that continues where the log ends.
-fn run(log: &[u64], new: &[u64]) -> Option<Vec<Option<usize>>> {
+/// A copy that is a part of the log, or that continues where the log ends.
+fn run<T: Eq>(log: &[T], new: &[T]) -> Option<Vec<Option<usize>>> {
     let placed = |from: usize, same: usize| {
         let places = (0..new.len()).map(|index| (index < same).then_some(from + index));
         Some(places.collect())
     };
-    // A file that became shorter contains nothing new. The newest position is the most likely.
+    // A copy that became shorter contains nothing new. The newest position is the most likely.
     if !new.is_empty()
         && let Some(from) = log.windows(new.len()).rposition(|run| run == new)
     {
@@ -55,7 +57,7 @@ fn run(log: &[u64], new: &[u64]) -> Option<Vec<Option<usize>>> {
 
 /// Messages that occur exactly once in both lists are the anchors; between two anchors, equal
 /// messages are matched in order.
-fn anchored(log: &[u64], new: &[u64]) -> Vec<Option<usize>> {
+fn anchored<T: Copy + Eq + Hash>(log: &[T], new: &[T]) -> Vec<Option<usize>> {
     let mut places = vec![None; new.len()];
     let mut gap = (0, 0);
     let ends = std::iter::once((log.len(), new.len()));
@@ -76,7 +78,7 @@ fn anchored(log: &[u64], new: &[u64]) -> Vec<Option<usize>> {
 }
 
 /// The longest increasing run of positions among the anchors.
-fn anchors(log: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
+fn anchors<T: Copy + Eq + Hash>(log: &[T], new: &[T]) -> Vec<(usize, usize)> {
     let (old, fresh) = (once(log), once(new));
     let mut pairs: Vec<(usize, usize)> = fresh
         .iter()
@@ -105,7 +107,7 @@ fn anchors(log: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
 }
 
 /// The position of each id; `None` for one that occurs twice.
-fn once(ids: &[u64]) -> HashMap<u64, Option<usize>> {
+fn once<T: Copy + Eq + Hash>(ids: &[T]) -> HashMap<T, Option<usize>> {
     let mut places = HashMap::new();
     for (index, id) in ids.iter().enumerate() {
         places.entry(*id).and_modify(|place| *place = None).or_insert(Some(index));

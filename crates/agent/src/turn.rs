@@ -19,7 +19,8 @@ use rethread_core::entry::{Body, Finished, RoundLimit};
 use rethread_core::message::{Call, ToolResult, Usage};
 use rethread_core::turn::{TurnPart, left_out};
 use rethread_core::{
-    Block, BlockKind, Incoming, Item, Message, Place, Role, SessionId, StoreError, Thread, sessions,
+    Block, BlockKind, Incoming, Item, Message, Place, Role, Session, SessionId, StoreError, Thread,
+    sessions,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -153,11 +154,15 @@ impl Runner {
         let (sessions, cache) = (&self.sessions, &self.threads);
         let wanted = Wanted { sessions, cache, id, wait, events, stop };
         let (began, input, runner) = (Instant::now(), input.into(), self.clone());
-        let (held, begun) = wanted.begin(move |thread| runner.begin(thread, &input)).await?;
+        let begin = move |thread: &mut Thread| {
+            let runner = runner.trusted_in(thread.session());
+            runner.begin(thread, &input).map(|begun| (runner, begun))
+        };
+        let (held, (runner, begun)) = wanted.begin(begin).await?;
         let outcome = match begun {
             Ok((start, context)) => {
-                let mut turn = RunningTurn::new(self, id, start, began, options);
-                self.rounds(&held, &mut turn, context, options, events, stop).await
+                let mut turn = RunningTurn::new(&runner, id, start, began, options);
+                runner.rounds(&held, &mut turn, context, options, events, stop).await
             }
             Err(refusal) => Err(refusal.into()),
         };
@@ -166,6 +171,15 @@ impl Runner {
         let answer = outcome?;
         released?;
         Ok(answer)
+    }
+
+    /// This runner as far as a session is trusted. Text from elsewhere may have come into it since
+    /// the runner was made.
+    fn trusted_in(&self, session: &Session) -> Runner {
+        match self.untrusted.is_some() || self.instructions == Instructions::Ours {
+            true => self.clone(),
+            false => self.handle.trusted_as_far(session, self.clone()),
+        }
     }
 
     async fn rounds(

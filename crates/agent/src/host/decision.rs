@@ -165,9 +165,11 @@ impl Handle {
     }
 
     /// A runner for an untrusted session has no tools, and only its own instructions.
-    fn trusted_as_far(&self, session: &Session, mut runner: Runner) -> Runner {
+    pub(crate) fn trusted_as_far(&self, session: &Session, mut runner: Runner) -> Runner {
         let Some(format) = &session.header.imported else { return runner };
-        runner.instructions = Instructions::Ours;
+        if runner.instructions != Instructions::Once {
+            runner.instructions = Instructions::Ours;
+        }
         if !self.trusts(session.id()) {
             runner.responder = runner.responder.without_tools();
             runner.untrusted = Some(format.clone());

@@ -4,6 +4,7 @@ use rethread_agent::scripted::Answer;
 use rethread_agent::tool::FileChange;
 use rethread_agent::{Event, Events, Grant, PermissionAnswer, TurnOptions};
 use rethread_core::Message;
+use rethread_core::store::Change;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, run};
@@ -168,4 +169,19 @@ fn where_nobody_can_be_asked_such_a_call_is_refused() {
     assert!(results[1].contains("nobody can be asked here"), "{results:?}");
     assert!(!bench.path("fetched").exists() && !bench.path(".vscode").exists());
     assert!(bench.path("plain").exists(), "an ordinary command needs no consent");
+}
+
+#[test]
+fn tools_are_off_if_text_from_elsewhere_arrives_after_the_runner_was_made() {
+    let bench = Bench::new("openai", [Answer::text("one"), Answer::text("two"), Answer::text("3")]);
+    let tools_in = |turn: usize| bench.server.requests()[turn].body["tools"].is_array();
+    run(bench.turn("before")).expect("answered");
+    assert!(tools_in(0));
+    let change = Change { imported: Some(Some("files".into())), ..Change::default() };
+    bench.handle.sessions().update(bench.session, &change).expect("another program wrote");
+    run(bench.again("after")).expect("answered");
+    assert!(!tools_in(1));
+    bench.handle.trust(bench.session);
+    run(bench.again("trusted")).expect("answered");
+    assert!(tools_in(2));
 }

@@ -55,7 +55,10 @@ pub(crate) fn failed(
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 StoreError::ReadOnly { place }
             }
-            _ => StoreError::Backend { store, action, source: error.into() },
+            _ => {
+                let source = format!("{place}: {error}").into();
+                StoreError::Backend { store, action, source }
+            }
         }
     }
 }

@@ -113,7 +113,8 @@ pub(super) fn set_damaged_aside(global: &Global) -> Result<(), Error> {
     match url(config.text("store"))?.set_damaged_aside(Arc::new(System)).map_err(Error::Connect)? {
         Some(path) => note(format_args!(
             "The damaged database was moved to {}. Sessions are rebuilt from their files; data that \
-             was only in the database (sessions of other users, attachments, keys) is still in that file.",
+             was only in the database (the trash, sessions of other users, attachments, keys) is \
+             still in that file.",
             clean(&path.display().to_string())
         )),
         None => note(format_args!(

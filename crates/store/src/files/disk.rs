@@ -45,6 +45,17 @@ pub(crate) trait Disk: Send + Sync {
         std::fs::rename(from, to)
     }
 
+    /// Exchanges the names of two files, where the system can do that.
+    fn swap(&self, one: &Path, other: &Path) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)

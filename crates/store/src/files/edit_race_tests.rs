@@ -13,19 +13,30 @@ use super::faults::options;
 
 type Deed = Box<dyn FnOnce() + Send>;
 
-/// A disk on which something happens once a new version of this file is written.
+/// A disk on which something happens once a new version of this file is written, or, if its name
+/// follows an arrow, right before that replaces the old one.
 #[derive(Default)]
 struct Meddled(Mutex<Option<(&'static str, Deed)>>);
 
 impl Disk for Meddled {
     fn create(&self, path: &Path) -> io::Result<File> {
         let file = Real.create(path)?;
-        let is_it = |name: &str| path.to_string_lossy().contains(&format!("{name}.tmp."));
+        self.act(|name| path.to_string_lossy().contains(&format!("{name}.tmp.")));
+        Ok(file)
+    }
+
+    fn swap(&self, one: &Path, other: &Path) -> io::Result<()> {
+        self.act(|name| name.strip_prefix("->").is_some_and(|name| other.ends_with(name)));
+        Real.swap(one, other)
+    }
+}
+
+impl Meddled {
+    fn act(&self, is_it: impl Fn(&str) -> bool) {
         let deed = self.0.lock().expect("not poisoned").take_if(|(name, _)| is_it(name));
         if let Some((_, deed)) = deed {
             deed();
         }
-        Ok(file)
     }
 }
 
@@ -37,7 +48,11 @@ fn sessions(folder: &Path, disk: Arc<Meddled>) -> Sessions {
 
 /// A session with the message `one`, and with `two` added while another program did this to its
 /// file.
-fn meddled(folder: &Path, deed: impl FnOnce(&Path) + Send + 'static) -> SessionId {
+fn meddled(
+    folder: &Path,
+    when: &'static str,
+    deed: impl FnOnce(&Path) + Send + 'static,
+) -> SessionId {
     let disk = Arc::new(Meddled::default());
     let first = sessions(folder, disk.clone());
     let new = New { name: Some(Name::new("plan").expect("a name")), ..New::default() };
@@ -47,7 +62,7 @@ fn meddled(folder: &Path, deed: impl FnOnce(&Path) + Send + 'static) -> SessionI
     let again = sessions(folder, disk.clone());
     again.append(id, vec![Message::assistant("two").into()]).expect("appended");
     let file = folder.join("plan.json");
-    *disk.0.lock().expect("one thread") = Some(("plan.json", Box::new(move || deed(&file))));
+    *disk.0.lock().expect("one thread") = Some((when, Box::new(move || deed(&file))));
     drop(again);
     assert!(disk.0.lock().expect("one thread").is_none(), "it was done");
     id
@@ -55,25 +70,34 @@ fn meddled(folder: &Path, deed: impl FnOnce(&Path) + Send + 'static) -> SessionI
 
 #[test]
 fn what_another_program_writes_while_we_fold_is_taken_in() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let id = meddled(folder.path(), |file| {
-        let text = std::fs::read_to_string(file).expect("its file");
-        let (all, theirs) = ("\n]", ",\n{\"role\":\"user\",\"content\":\"theirs\"}\n]");
-        assert_eq!(text.matches(all).count(), 1, "{text}");
-        std::fs::write(file, text.replace(all, theirs)).expect("written");
-    });
-    let after = sessions(folder.path(), Arc::default());
-    let said = after.read(id, 0..9).expect("read");
-    let said = said.iter().filter_map(|entry| entry.body.message()).map(Message::plain_text);
-    assert_eq!(said.collect::<Vec<_>>(), ["one", "two", "theirs"]);
-    let file = std::fs::read_to_string(folder.path().join("plan.json")).expect("its file");
-    assert!(file.contains("two") && file.contains("theirs"), "{file}");
+    for when in ["plan.json", "->plan.json"] {
+        if when.starts_with("->") && !cfg!(target_os = "linux") {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let id = meddled(folder.path(), when, |file| {
+            let text = std::fs::read_to_string(file).expect("its file");
+            let (all, theirs) = ("\n]", ",\n{\"role\":\"user\",\"content\":\"theirs\"}\n]");
+            assert_eq!(text.matches(all).count(), 1, "{text}");
+            std::fs::write(file, text.replace(all, theirs)).expect("written");
+        });
+        let after = sessions(folder.path(), Arc::default());
+        let said = after.read(id, 0..9).expect("read");
+        let said = said.iter().filter_map(|entry| entry.body.message()).map(Message::plain_text);
+        assert_eq!(said.collect::<Vec<_>>(), ["one", "two", "theirs"], "{when}");
+        let file = std::fs::read_to_string(folder.path().join("plan.json")).expect("its file");
+        assert!(file.contains("two") && file.contains("theirs"), "{when}: {file}");
+        let names = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+        let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+        assert_eq!(names.len(), 4, "nothing is left behind: {names:?}");
+    }
 }
 
 #[test]
 fn what_another_program_deletes_while_we_fold_stays_deleted() {
     let folder = tempfile::tempdir().expect("a folder");
-    let id = meddled(folder.path(), |file| std::fs::remove_file(file).expect("deleted"));
+    let id =
+        meddled(folder.path(), "plan.json", |file| std::fs::remove_file(file).expect("deleted"));
     assert!(!folder.path().join("plan.json").exists());
     assert!(sessions(folder.path(), Arc::default()).get(id).is_err());
     assert!(!folder.path().join("plan.json").exists());

@@ -168,6 +168,13 @@ impl Disk for Faulty {
         Real.rename(from, to)
     }
 
+    fn swap(&self, one: &Path, other: &Path) -> io::Result<()> {
+        self.step(|| {})?;
+        self.names().note(one);
+        self.names().note(other);
+        Real.swap(one, other)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.step(|| {})?;
         self.names().note(path);

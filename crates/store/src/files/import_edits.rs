@@ -276,7 +276,10 @@ impl Pass<'_> {
                 self.begin(Header { id, ..header }, found, visible, started, binds)
             }
             Err(error) => Err(error),
-            Ok(_) => self.reload(header.id),
+            Ok(_) => {
+                self.is_dirty(header.id);
+                self.reload(header.id)
+            }
         }
     }
 
@@ -286,8 +289,7 @@ impl Pass<'_> {
         visible.profile.apply(&mut header.profile);
         // A file that was renamed by hand contains its old id. If that was also its name, the new
         // one is what the user wants.
-        let is_id = |name: &&String| Name::new(name).is_ok_and(|name| name.folded() == visible.id);
-        let outdated = |name: &&String| visible.id != *stem && is_id(name);
+        let outdated = |name: &&String| visible.id != *stem && **name == visible.id;
         let shown = visible.name.as_ref().filter(|name| !outdated(name)).unwrap_or(stem);
         let before = shown_name(&header);
         let name = if *shown == before { Ok(header.name) } else { Name::new(shown) };
@@ -441,8 +443,11 @@ impl Pass<'_> {
 
 /// The state of a file that another program wrote.
 fn shown(found: &Found, visible: &Visible, header: &Header, entries: u64) -> Shown {
-    // A file that was renamed by hand is written again, with its new name.
-    let made_of = if visible.id == found.at.stem { made_of(header) } else { String::new() };
+    // A file that was renamed by hand is written again, with its new name; and one that was forked,
+    // with the header of the fork.
+    let is_own = visible.ours.as_ref().is_none_or(|ours| ours.id == header.id);
+    let made_of =
+        if is_own && visible.id == found.at.stem { made_of(header) } else { String::new() };
     let (sum, metadata) = (visible.sum.clone(), visible.metadata.get().to_owned());
     Shown { at: found.at.clone(), stamp: found.stamp, sum, entries, made_of, metadata }
 }

@@ -35,6 +35,9 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// The minimum time between two writes of the files while sessions are written to.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How long the first write waits, so that a question is in the file that its session begins with.
+const GATHER: Duration = Duration::from_millis(100);
+
 /// Writing a long session takes long. At most one part in this many of the time is spent on it.
 const SHARE: u32 = 20;
 
@@ -166,7 +169,9 @@ impl Mirror {
         if let Some(mut pass) = if_possible(mirror.pass(BUSY))?.flatten() {
             let looked = pass.look();
             let all = pass.all.keys().copied().collect();
-            if_possible(looked.and_then(|()| pass.fold(&all)))?;
+            if if_possible(looked.and_then(|()| pass.fold(&all)))?.is_none() {
+                mirror.known().dirty.extend(all);
+            }
         }
         Ok(mirror)
     }
@@ -229,6 +234,11 @@ impl Mirror {
         }
     }
 
+    /// Whether files are out of date.
+    pub(super) fn has_dirty(&self) -> bool {
+        !self.known().dirty.is_empty()
+    }
+
     /// Updates the files that are out of date, `and` another that may be. What cannot be written now
     /// is written with the next change, or when the directory is opened.
     pub(super) fn fold_dirty(&self, and: Option<SessionId>) {
@@ -242,15 +252,15 @@ impl Mirror {
         }
     }
 
-    /// Updates files that are out of date until the store is closed: the first at once, and then at
-    /// most once a second.
+    /// Updates files that are out of date until the store is closed: the first almost at once, and
+    /// then at most once a second.
     pub(super) fn keep_up(&self) {
         let mut next = Instant::now();
         loop {
             let idle = |known: &mut Known| known.dirty.is_empty() && !known.closed;
             let known = self.woken.wait_while(self.known(), idle);
             let known = known.unwrap_or_else(PoisonError::into_inner);
-            let wait = next.saturating_duration_since(Instant::now());
+            let wait = next.saturating_duration_since(Instant::now()).max(GATHER);
             let waited = self.woken.wait_timeout_while(known, wait, |known| !known.closed);
             if waited.unwrap_or_else(PoisonError::into_inner).0.closed {
                 return;
@@ -322,9 +332,14 @@ impl Mirror {
 }
 
 impl Mirrored {
+    /// Its header, unless it is in the trash.
+    pub(super) fn live(&self) -> Option<&Header> {
+        self.header.as_ref().filter(|header| header.trash.is_none())
+    }
+
     /// Where its file belongs; nowhere if it is in the trash.
     pub(super) fn wanted(&self) -> Option<Location> {
-        let header = self.header.as_ref().filter(|header| header.trash.is_none())?;
+        let header = self.live()?;
         Some(Location { stem: stem_of(header), archived: header.archived })
     }
 

@@ -45,7 +45,7 @@ use visible::stem_of;
 
 use crate::journals;
 use crate::progress::ProgressSink;
-use crate::sqlite::SqliteStore;
+use crate::sqlite::{Mirrored, SqliteStore};
 
 /// How many sessions a directory keeps, and what happens to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,18 +223,19 @@ impl Store for FilesStore {
         Ok(session)
     }
 
-    /// The only session that is shown under exactly this name; otherwise the one whose name folds
-    /// to it.
+    /// The only session that is shown under exactly this name; otherwise the one whose file has this
+    /// name; otherwise the one whose name folds to it.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         let db = self.current(owner)?;
         let all = if is_local(owner) { db.mirrored(None)? } else { Vec::new() };
-        let headers = all.iter().filter_map(|one| one.header.as_ref());
-        let is_shown =
-            |header: &&Header| header.trash.is_none() && visible::shown_name(header) == name;
-        let mut shown = headers.filter(is_shown);
+        let headers: Vec<&Header> = all.iter().filter_map(Mirrored::live).collect();
+        let mut shown = headers.iter().filter(|header| visible::shown_name(header) == name);
         match (shown.next(), shown.next()) {
             (Some(header), None) => Ok(Some(header.id)),
-            _ => db.named(owner, name),
+            _ => match headers.iter().find(|header| stem_of(header) == name) {
+                Some(header) => Ok(Some(header.id)),
+                None => db.named(owner, name),
+            },
         }
     }
 

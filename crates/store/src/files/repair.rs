@@ -44,6 +44,11 @@ impl Mirror {
             let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
             findings.push(found(format!("{shown} is left alone: {}", skipped.why), state));
         }
+        self.fold_dirty(None);
+        if self.has_dirty() {
+            let what = "some session files are out of date, and could not be written".to_owned();
+            findings.push(found(what, FindingState::Noted));
+        }
         let mut noted = names(&self.root).unwrap_or_default();
         noted.retain(|name| name.contains(".json.unreadable-"));
         let aside = |name| format!("{name} could not be read and was set aside");

@@ -304,7 +304,7 @@ pub(super) struct Draft {
     shown: u64,
     pub(super) user: u64,
     pub(super) assistant: u64,
-    /// The last provider and model.
+    /// The provider and model of the last reply, if it names them.
     used: Option<String>,
 }
 
@@ -317,7 +317,8 @@ impl Draft {
         let Some(message) = entry.body.message() else { return };
         self.user += u64::from(message.role == Role::User);
         self.assistant += u64::from(message.role == Role::Assistant);
-        if message.model.is_some() {
+        // Another program says who answered in `metadata` only.
+        if message.role == Role::Assistant {
             self.used.clone_from(&message.model);
         }
     }

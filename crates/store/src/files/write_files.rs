@@ -12,6 +12,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
+use std::io;
 use std::path::Path;
 
 use rethread_core::limits::READ_ENTRIES;
@@ -19,7 +20,7 @@ use rethread_core::store::Result;
 use rethread_core::summary::resuming;
 use rethread_core::{Body, Entry, Name, Owner, Raw, SessionId, Store, StoreError};
 
-use super::disk::{self, failed, refused, sum};
+use super::disk::{self, Disk, failed, refused, sum};
 use super::mirror::{BUSY, Mirror, Pass, Reach, busy, is_damage, made_of};
 use super::visible::{self, SUMMARY};
 use crate::io::with_suffix;
@@ -193,7 +194,7 @@ impl Pass<'_> {
         };
         let text = draft.file(&metadata, summary, &session.header);
         let known = one.shown.as_ref().filter(|shown| shown.at == at);
-        let stamp = mirror.replace(path, &text, || {
+        let stamp = mirror.replace(path, &text, known.map(|known| known.stamp), || {
             if !self.is_as_known(path, known) {
                 return Ok(false);
             }
@@ -221,8 +222,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether a file is unchanged since it was last examined. Programs that share the directory
-    /// take no lock: only what they write between this check and our rename is lost.
+    /// Whether a file is unchanged since it was last examined.
     fn is_as_known(&self, path: &Path, shown: Option<&Shown>) -> bool {
         let there = Stamp::at(path);
         match self.seen.skipped.get(path) {
@@ -285,6 +285,36 @@ fn read(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
 }
 
+/// Gives the new version of a file its name; false if another program wrote the file in the meantime.
+/// Programs that share the directory take no lock, so the two versions are exchanged, and what is
+/// not `known` is put back.
+fn publish(
+    disk: &dyn Disk,
+    temp: &Path,
+    path: &Path,
+    known: Option<Stamp>,
+    ours: Stamp,
+) -> io::Result<bool> {
+    use io::ErrorKind::{InvalidInput, NotFound, Unsupported};
+    match known.map(|_| disk.swap(temp, path)) {
+        Some(Ok(())) => {}
+        Some(Err(error)) if !matches!(error.kind(), InvalidInput | NotFound | Unsupported) => {
+            return Err(error);
+        }
+        // Nothing is in its place, or this file system cannot exchange names.
+        _ => return disk.rename(temp, path).map(|()| true),
+    }
+    if Stamp::at(temp) == known {
+        return disk.remove(temp).map(|()| true);
+    }
+    disk.swap(temp, path)?;
+    if Stamp::at(temp) != Some(ours) {
+        // It has replaced ours by now, and its latest version belongs there.
+        disk.swap(temp, path)?;
+    }
+    Ok(false)
+}
+
 impl Mirror {
     /// Removes the file of a session that is erased next, and may be in the trash already: a file
     /// without a session would be imported as one.
@@ -313,11 +343,13 @@ impl Mirror {
 
     /// Replaces a file: the new version is written under a temporary name, synced, and renamed.
     /// Right before the rename `ready` is called: if it returns false, or on an error, the file is
-    /// unchanged. The new name is durable once the folder is synced. Returns how the file looks.
+    /// unchanged. It also is if something else than `known` is in its place by then. The new name is
+    /// durable once the folder is synced. Returns how the file looks.
     fn replace(
         &self,
         path: &Path,
         text: &str,
+        known: Option<Stamp>,
         ready: impl FnOnce() -> Result<bool>,
     ) -> Result<Option<Stamp>> {
         let disk = self.options.disk.as_ref();
@@ -329,9 +361,10 @@ impl Mirror {
             if !ready()? {
                 return Ok(None);
             }
-            let there = file.metadata().map_err(failed(path, ACTION))?;
-            disk.rename(&temp, path).map_err(failed(path, ACTION))?;
-            Ok(Some(Stamp::of(&there)))
+            let ours =
+                file.metadata().map(|ours| Stamp::of(&ours)).map_err(failed(path, ACTION))?;
+            let renamed = publish(disk, &temp, path, known, ours).map_err(failed(path, ACTION))?;
+            Ok(renamed.then_some(ours))
         };
         let published = publish();
         if !matches!(published, Ok(Some(_))) {
@@ -347,7 +380,7 @@ impl Mirror {
         if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
             self.set_aside(path)?;
         }
-        self.replace(path, text, || Ok(true)).map(drop)
+        self.replace(path, text, None, || Ok(true)).map(drop)
     }
 
     /// Renames something that is in the place of one of our files.

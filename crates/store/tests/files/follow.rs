@@ -319,3 +319,84 @@ fn renaming_or_archiving_a_session_does_not_make_it_the_last_one() {
     drop(sessions);
     assert_eq!(fixture.seed2(&["last"]), "renamed");
 }
+
+#[test]
+fn the_file_says_who_answered_last_even_if_another_program_asked() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let id = say(&sessions, "plan", &["question"]);
+    let mut answer = Message::assistant("answer");
+    answer.model = Some("anthropic/claude".into());
+    sessions.append(id, vec![answer.into()]).expect("appended");
+    drop(sessions);
+    let mut file = fixture.json("plan.json");
+    assert_eq!(file["metadata"]["model"], "claude");
+    let said = file["messages"].as_array_mut().expect("a list");
+    said.push(serde_json::json!({"role": "user", "content": "and now?"}));
+    said.push(serde_json::json!({"role": "assistant", "content": "now me"}));
+    file["metadata"]["provider"] = "openai".into();
+    file["metadata"]["model"] = "gpt".into();
+    std::fs::write(fixture.path().join("plan.json"), file.to_string()).expect("written");
+    add(&fixture.sessions(), id, &["thanks"]);
+    let file = fixture.json("plan.json");
+    assert_eq!(file["messages"].as_array().map(Vec::len), Some(5));
+    assert_eq!(file["metadata"]["provider"], "openai");
+    assert_eq!(file["metadata"]["model"], "gpt");
+}
+
+#[test]
+fn a_session_is_found_by_the_id_of_its_file() {
+    // Without our folder, the file is all there is.
+    let fixture = Fixture::new();
+    write_theirs(&fixture, "Foo", "Foo Bar", &["one", "two"]);
+    let sessions = fixture.sessions();
+    let id = sessions.select("Foo").expect("there");
+    add(&sessions, id, &["three"]);
+    drop(sessions);
+    std::fs::remove_dir_all(fixture.path().join(".rethread")).expect("removed");
+    assert_eq!(fixture.sessions().select("Foo").expect("there"), id);
+    // Another program gave it one.
+    say(&fixture.sessions(), "Keep Me", &["one"]);
+    let mut file = fixture.json("keep-me.json");
+    file["metadata"]["id"] = "kept-2".into();
+    std::fs::write(fixture.path().join("kept-2.json"), file.to_string()).expect("written");
+    std::fs::remove_file(fixture.path().join("keep-me.json")).expect("removed");
+    let sessions = fixture.sessions();
+    let id = sessions.select("kept-2").expect("there");
+    assert_eq!(sessions.get(id).expect("there").shown_name(), "Keep Me");
+}
+
+#[test]
+fn a_file_that_is_renamed_by_hand_keeps_the_name_it_shows_unless_that_was_its_id() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let ids = ["My Session", "plan"].map(|name| say(&sessions, name, &["one"]));
+    drop(sessions);
+    for (from, to) in [("my-session.json", "y.json"), ("plan.json", "z.json")] {
+        std::fs::rename(fixture.path().join(from), fixture.path().join(to)).expect("renamed");
+    }
+    for _ in 0..2 {
+        let sessions = fixture.sessions();
+        let names = ids.map(|id| sessions.get(id).expect("there").shown_name().to_string());
+        assert_eq!(names, ["My Session", "z"]);
+        assert_eq!(sessions.select("y").expect("there"), ids[0]);
+    }
+}
+
+#[test]
+fn a_fork_that_is_renamed_by_hand_is_the_same_session() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let first = say(&sessions, "plan", &["one", "two"]);
+    drop(sessions);
+    let text = std::fs::read_to_string(fixture.path().join("plan.json")).expect("its file");
+    let changed = text.replace("\"one\"", "\"1\"");
+    std::fs::write(fixture.path().join("plan.json"), changed).expect("written");
+    let fork = fixture.sessions().select("plan").expect("there");
+    assert_ne!(fork, first);
+    std::fs::rename(fixture.path().join("plan.json"), fixture.path().join("moved.json"))
+        .expect("renamed");
+    let sessions = fixture.sessions();
+    assert_eq!(sessions.select("moved").expect("there"), fork);
+    assert_eq!(all(&sessions).len(), 2, "nothing is in the trash");
+}

@@ -36,14 +36,19 @@ pub fn key(readable_id: &str) -> Result<Key, NameError> {
 
 /// Whether a key is a readable id. Such a key cannot be bound by a client.
 pub fn is_readable_id(key: &Key) -> bool {
-    key.as_str().starts_with(PREFIX)
+    in_key(key).is_some()
+}
+
+/// The readable id in a key, if it is one.
+pub fn in_key(key: &Key) -> Option<&str> {
+    key.as_str().strip_prefix(PREFIX)
 }
 
 /// Separates the keys of a session, as stored, from its readable id.
 pub fn split(keys: impl IntoIterator<Item = Key>) -> (Vec<Key>, Option<String>) {
     let (ids, keys): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(is_readable_id);
-    let id = ids.first().and_then(|key| key.as_str().strip_prefix(PREFIX));
-    (keys, id.map(str::to_owned))
+    let id = ids.first().and_then(in_key).map(str::to_owned);
+    (keys, id)
 }
 
 /// The readable id of a session that is started now.

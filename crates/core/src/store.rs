@@ -168,6 +168,13 @@ pub enum StoreError {
     Backend { store: &'static str, action: &'static str, source: BoxError },
 }
 
+impl StoreError {
+    /// Whether something stored cannot be read. Other sessions can still be used.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, StoreError::Damaged { .. } | StoreError::Corrupt { .. })
+    }
+}
+
 /// The callback of an append.
 pub type OnAppended = Box<dyn FnOnce(Result<Appended>) + Send>;
 

@@ -34,6 +34,20 @@ pub(crate) fn private_temporary() -> io::Result<TempDir> {
     builder.prefix("rethread-").tempdir()
 }
 
+/// Exchanges the names of two files, where the system can do that.
+pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let what = format!("{} and {} cannot be exchanged", one.display(), other.display());
+        Err(io::Error::new(io::ErrorKind::Unsupported, what))
+    }
+}
+
 /// A path with something appended to its name.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();

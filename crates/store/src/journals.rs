@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::files::disk::{Disk, failed, names, refused, sum};
+use crate::files::disk::{Disk, failed, names, sum};
 use crate::files::import_edits::IMPORTED;
 use crate::files::mirror::{DATABASE, OpenOptions, made_of};
 use crate::files::repair::{read_own, rebuilt};
@@ -245,14 +245,11 @@ impl Old {
         let file = visible.filter(|_| ours.len() as u64 != end);
         let rebuilt = rebuilt(way.world.as_ref(), &header, ours, file, end);
         let entries = rebuilt.map(|rebuilt| rebuilt.entries).unwrap_or_default();
-        let keys = self.keys.iter().filter(|(_, to)| **to == id);
-        let mut keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
-        // The id that another program gave it is known to users.
-        let stem_key = readable_id::key(&record.stem).ok().filter(|_| !header.extra.is_empty());
-        if !keys.iter().any(readable_id::is_readable_id) {
-            keys.extend(stem_key.filter(|key| !self.keys.contains_key(key)));
-        }
-        let binds: Vec<Bind> = keys.into_iter().map(|key| Bind { key, seen: None }).collect();
+        // The id of a file is not a key any more.
+        let is_stem = |key: &Key| readable_id::in_key(key) == Some(&record.stem);
+        let keys = self.keys.iter().filter(|(key, to)| **to == id && !is_stem(key));
+        let binds = keys.map(|(key, _)| Bind { key: key.clone(), seen: None });
+        let binds: Vec<Bind> = binds.collect();
         if let Err(error) = db.create(&header, &entries, &binds) {
             // Each owner had a folder, and so their own session with this id.
             let StoreError::Exists { .. } = error else { return Err(error) };
@@ -362,7 +359,8 @@ pub(crate) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
     drop(db);
     let log = with_suffix(&part, "-wal");
     if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
-        return Err(refused(ACTION, "SQLite left its log behind"));
+        let error = std::io::Error::other("SQLite left its log behind");
+        return Err(failed(&part, ACTION)(error));
     }
     if in_place {
         disk.sync_folder(root).map_err(failed(root, ACTION))?;

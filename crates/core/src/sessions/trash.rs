@@ -192,7 +192,8 @@ pub fn deleted_at(session: &Session) -> Timestamp {
 /// A session in the trash, with the name and the keys it had.
 fn as_it_was(mut session: Session) -> Session {
     if let Some(trash) = session.header.trash.as_deref() {
-        (session.keys, session.readable_id) = readable_id::split(trash.keys.iter().cloned());
+        let (keys, id) = readable_id::split(trash.keys.iter().cloned());
+        (session.keys, session.readable_id) = (keys, id.or(session.readable_id));
         if let Some(name) = &trash.name {
             session.header.name = name.clone();
         }

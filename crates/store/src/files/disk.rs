@@ -10,11 +10,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use rethread_core::store::BoxError;
 use rethread_core::{StoreError, World};
 use sha2::{Digest, Sha256};
 
-use crate::io::{private_file, private_folder, with_suffix};
+use crate::io::{exchange, private_file, private_folder, with_suffix};
 use crate::sqlite::{Location, Stamp};
 
 /// The disk operations.
@@ -47,13 +46,7 @@ pub(crate) trait Disk: Send + Sync {
 
     /// Exchanges the names of two files, where the system can do that.
     fn swap(&self, one: &Path, other: &Path) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::{CWD, RenameFlags, renameat_with};
-            Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
-        }
-        #[cfg(not(target_os = "linux"))]
-        Err(io::ErrorKind::Unsupported.into())
+        exchange(one, other)
     }
 
     /// Removes a file.
@@ -135,9 +128,4 @@ pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
 /// The error of this store for an I/O error during `action`.
 pub(crate) fn failed(place: &Path, action: &'static str) -> impl Fn(io::Error) -> StoreError {
     crate::io::failed("files", place, action)
-}
-
-/// The error if `action` is not possible.
-pub(crate) fn refused(action: &'static str, why: impl Into<BoxError>) -> StoreError {
-    StoreError::Backend { store: "files", action, source: why.into() }
 }

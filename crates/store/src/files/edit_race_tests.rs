@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use rethread_core::{Message, Name, New, Owner, SessionId, Sessions};
 
-use super::FilesStore;
 use super::disk::{Disk, Real};
-use super::faults::options;
+use super::faults::{options, without_thread};
 
 type Deed = Box<dyn FnOnce() + Send>;
 
@@ -42,7 +41,7 @@ impl Meddled {
 
 fn sessions(folder: &Path, disk: Arc<Meddled>) -> Sessions {
     let world = Arc::new(crate::System);
-    let store = FilesStore::without_thread(options(disk, world.clone()), folder);
+    let store = without_thread(options(disk, world.clone()), folder);
     Sessions::new(Arc::new(store.expect("a store")), Owner::local(), world)
 }
 
@@ -113,7 +112,7 @@ fn a_turn_does_not_wait_for_its_own_file_to_be_written() {
     drop(first);
     let world = Arc::new(crate::System);
     let options = options(disk.clone(), world.clone());
-    let store = FilesStore::without_thread(options, folder.path());
+    let store = without_thread(options, folder.path());
     let store = Arc::new(store.expect("a store"));
     let again = Sessions::new(store.clone(), Owner::local(), world);
     again.append(id, vec![Message::user("one").into()]).expect("appended");

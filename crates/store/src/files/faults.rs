@@ -19,11 +19,16 @@ use rethread_core::{
 };
 
 use super::disk::{Disk, Real};
-use super::{FilesLimit, FilesStore, OpenOptions};
+use super::{FilesLimit, FilesStore, Mirror, OpenOptions};
 
 /// The options of a store on such a disk.
 pub(super) fn options(disk: Arc<dyn Disk>, world: Arc<dyn World>) -> OpenOptions {
     OpenOptions { disk, limit: FilesLimit::default(), world, tell: None }
+}
+
+/// A store that writes its files on request, and when it is closed.
+pub(super) fn without_thread(options: OpenOptions, path: &Path) -> Result<FilesStore> {
+    Ok(FilesStore { mirror: Arc::new(Mirror::open(options, path)?), thread: None })
 }
 
 /// The kind of crash.
@@ -223,7 +228,7 @@ fn a_day(
     acknowledged: &mut Acknowledged,
 ) -> Result<()> {
     let owner = Owner::local();
-    let store = FilesStore::without_thread(options(disk, world.clone()), path)?;
+    let store = without_thread(options(disk, world.clone()), path)?;
     let header = named(world, "plan");
     let bind = Bind { key: Key::new("file:plan").expect("a key"), seen: None };
     store.create(&header, &[said(world, "one")], &[bind])?;
@@ -450,8 +455,7 @@ fn a_full_disk_is_reported_and_writing_continues_when_there_is_space() {
         let folder = a_folder();
         let world = Arc::new(Fixed::default());
         let disk = Arc::new(Full { at, calls: AtomicU64::new(0) });
-        let open =
-            || FilesStore::without_thread(options(disk.clone(), world.clone()), folder.path());
+        let open = || without_thread(options(disk.clone(), world.clone()), folder.path());
         let store = open().or_else(|_| open()).expect("there is room again");
         let owner = Owner::local();
         let header = named(&world, "plan");

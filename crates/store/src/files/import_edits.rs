@@ -25,12 +25,11 @@ use rethread_core::session::{ExtraFields, Parent};
 use rethread_core::store::{At, Bind, Change, Result};
 use rethread_core::world::rfc3339;
 use rethread_core::{
-    Body, EntryId, Header, Name, NewEntry, Owner, Raw, Session, SessionId, Store, StoreError,
-    World, readable_id,
+    Body, EntryId, Header, Name, NewEntry, Owner, Raw, Session, SessionId, Store, StoreError, World,
 };
 
 use super::disk::{failed, is_draft, names};
-use super::mirror::{Pass, Reach, is_damage, made_of};
+use super::mirror::{Pass, Reach, made_of};
 use super::visible::{
     self, ACTIVE, NoSession, Visible, VisibleMessage, is_stem, likeness, set_called, shown_name,
     stem_of,
@@ -216,7 +215,7 @@ impl Pass<'_> {
         }
         match self.new_in(one, visible) {
             // Created in the same millisecond, it is the same; and what is left of it is kept.
-            Err(error) if is_damage(&error) => Ok(true),
+            Err(error) if error.is_damage() => Ok(true),
             compared => Ok(compared?.0.is_some()),
         }
     }
@@ -224,10 +223,6 @@ impl Pass<'_> {
     /// Imports a file as a new session.
     fn adopt(&mut self, found: &Found, visible: &Visible) -> Result<()> {
         let ours = visible.ours.clone().filter(|header| !self.all.contains_key(&header.id));
-        // The id that another program gave it is known to users.
-        let key = readable_id::key(&found.at.stem).ok().filter(|_| ours.is_none());
-        let key = key.filter(|key| matches!(self.db.resolve(&Owner::local(), key), Ok(None)));
-        let binds: Vec<Bind> = key.into_iter().map(|key| Bind { key, seen: None }).collect();
         let header = ours.unwrap_or_else(|| {
             let written = Timestamp::from_millisecond(found.stamp.changed / 1_000_000).ok();
             let at = visible.created_at.or(visible.last_activity_at).or(written);
@@ -242,7 +237,7 @@ impl Pass<'_> {
             };
             Header::new(id, Owner::local(), at)
         });
-        self.begin(header, found, visible, None, &binds)
+        self.begin(header, found, visible, None)
     }
 
     /// Creates a session from a file; `started` is added to its messages.
@@ -252,7 +247,6 @@ impl Pass<'_> {
         found: &Found,
         visible: &Visible,
         started: Option<Started>,
-        binds: &[Bind],
     ) -> Result<()> {
         let mut header = self.described(header, found, visible);
         (header.owner, header.trash) = (Owner::local(), None);
@@ -266,14 +260,16 @@ impl Pass<'_> {
         }
         let shown = shown(found, visible, &header, entries.len() as u64);
         self.keep(header.id, Some(shown))?;
-        match self.commit()?.create(&header, &entries, binds) {
+        let keys = started.iter().flat_map(|it| it.keys.iter().map(|key| (key.clone(), it.from)));
+        let binds: Vec<Bind> = keys.map(|(key, seen)| Bind { key, seen }).collect();
+        match self.commit()?.create(&header, &entries, &binds) {
             // Another process was faster; the next look handles what is there then.
             Err(StoreError::NameTaken { .. } | StoreError::KeyMoved { .. }) => Ok(()),
             // Another owner has a session with the id in the file.
             Err(StoreError::Exists { id }) => {
                 self.keep(id, None)?;
                 let id = SessionId::of_source(&header.owner, &id.to_string());
-                self.begin(Header { id, ..header }, found, visible, started, binds)
+                self.begin(Header { id, ..header }, found, visible, started)
             }
             Err(error) => Err(error),
             Ok(_) => {
@@ -386,9 +382,6 @@ impl Pass<'_> {
             shown.made_of.clear();
             self.mirror.is_dirty(id);
         }
-        if let Some(before) = one.shown.filter(|before| before.at.stem != found.at.stem) {
-            self.follow_id(id, &before.at.stem, &found.at.stem)?;
-        }
         self.active |= visible.ours.is_some() && new.is_empty();
         self.keep(id, Some(shown))?;
         self.reload(id)
@@ -406,7 +399,7 @@ impl Pass<'_> {
     /// Forks a session whose file diverged from the log. What the other program calls this
     /// conversation is the fork from now on, and the old log continues under another name.
     fn fork(&mut self, from: SessionId, found: &Found, visible: &Visible) -> Result<()> {
-        let Session { header, keys, readable_id, .. } = self.db.get(&Owner::local(), from)?;
+        let Session { header, keys, .. } = self.db.get(&Owner::local(), from)?;
         if stem_of(&header) == found.at.stem {
             let name = self.free_name(&header.name.numbered(2), from);
             self.change(from, Header { name, ..header.clone() })?;
@@ -415,29 +408,10 @@ impl Pass<'_> {
         let parent = Some(Parent { id: from, origin: Origin::Fork });
         let (id, created_at) = (SessionId(world.uuid()), world.now());
         let header = Header { id, parent, created_at, ..header };
-        let started = Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() };
-        let id = readable_id.filter(|id| *id == found.at.stem);
-        let keys = keys.into_iter().chain(id.and_then(|id| readable_id::key(&id).ok()));
-        let binds: Vec<Bind> = keys.map(|key| Bind { key, seen: Some(from) }).collect();
+        let started = Started { origin: Origin::Fork, from: Some(from), keys };
         self.keep(from, None)?;
         self.mirror.is_dirty(from);
-        self.begin(header, found, visible, Some(started), &binds)
-    }
-
-    /// Makes a session known by its new id, if it was known by the old one.
-    fn follow_id(&self, id: SessionId, before: &str, now: &str) -> Result<()> {
-        let owner = Owner::local();
-        let keys = readable_id::key(before).ok().zip(readable_id::key(now).ok());
-        let Some((before, now)) = keys else { return Ok(()) };
-        if self.db.resolve(&owner, &before)? != Some(id) {
-            return Ok(());
-        }
-        match self.db.bind(&owner, &Bind { key: now, seen: None }, Some(id)) {
-            // Another session has it.
-            Err(StoreError::KeyMoved { .. }) => Ok(()),
-            done => done
-                .and_then(|()| self.db.bind(&owner, &Bind { key: before, seen: Some(id) }, None)),
-        }
+        self.begin(header, found, visible, Some(started))
     }
 }
 

@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rethread_core::entry::fingerprint;
 use rethread_core::store::{Change, Result};
-use rethread_core::{Header, Owner, Session, SessionId, Store, StoreError, World};
+use rethread_core::{Header, Owner, Raw, Session, SessionId, Store, StoreError, World};
 use tempfile::TempDir;
 
 use super::FilesLimit;
-use super::disk::{Disk, failed};
-use super::import_edits::Skipped;
+use super::disk::{Disk, failed, sum};
+use super::import_edits::{IMPORTED, Skipped};
 use super::visible::{active_at, shown_name, stem_of};
 use crate::io::{patiently, private_file, private_temporary};
 use crate::journals;
@@ -97,7 +96,7 @@ pub(super) struct Known {
     /// Sessions whose log was shorter than their file says.
     short: BTreeSet<SessionId>,
     /// Sessions whose files are out of date.
-    dirty: BTreeSet<SessionId>,
+    pub(super) dirty: BTreeSet<SessionId>,
     /// The store is closed, and the thread has to end.
     closed: bool,
 }
@@ -234,11 +233,6 @@ impl Mirror {
         }
     }
 
-    /// Whether files are out of date.
-    pub(super) fn has_dirty(&self) -> bool {
-        !self.known().dirty.is_empty()
-    }
-
     /// Updates the files that are out of date, `and` another that may be. What cannot be written now
     /// is written with the next change, or when the directory is opened.
     pub(super) fn fold_dirty(&self, and: Option<SessionId>) {
@@ -314,6 +308,9 @@ impl Mirror {
         if let Some(at) = active_at(&session.header) {
             session.last_activity_at = session.last_activity_at.max(at);
         }
+        if session.header.imported.as_deref() == Some(IMPORTED) {
+            session.readable_id.get_or_insert_with(|| stem_of(&session.header));
+        }
         let shown = shown_name(&session.header);
         session.shown_as = (shown != session.header.name.as_str()).then_some(shown);
     }
@@ -365,15 +362,9 @@ impl Mirrored {
     }
 }
 
-/// Whether something in the database cannot be read: other sessions can still be used.
-pub(super) fn is_damage(error: &StoreError) -> bool {
-    matches!(error, StoreError::Damaged { .. } | StoreError::Corrupt { .. })
-}
-
 /// The fingerprint of a header.
 pub(crate) fn made_of(header: &Header) -> String {
-    let json = serde_json::to_string(header).expect("a header is always valid JSON");
-    fingerprint("header", &json).iter().map(|byte| format!("{byte:02x}")).collect()
+    sum(Raw::of(header).get().as_bytes())
 }
 
 /// `None` instead of an error if the disk is full, because the store can still be read, or if the

@@ -36,12 +36,12 @@ use rethread_core::store::{
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, SessionKind, Store,
-    World,
+    World, readable_id,
 };
 
 use disk::{Real, failed};
 use mirror::{Mirror, OpenOptions};
-use visible::stem_of;
+use visible::{shown_name, stem_of};
 
 use crate::journals;
 use crate::progress::ProgressSink;
@@ -98,17 +98,11 @@ impl FilesStore {
         tell: Option<&ProgressSink>,
     ) -> Result<FilesStore> {
         let options = OpenOptions { disk: Arc::new(Real), limit, world, tell: tell.cloned() };
-        let mut store = FilesStore::without_thread(options, path)?;
-        let mirror = store.mirror.clone();
-        let thread = std::thread::Builder::new().name("rethread-mirror".into());
-        let thread = thread.spawn(move || mirror.keep_up());
-        store.thread = Some(thread.map_err(failed(path, "start a thread"))?);
-        Ok(store)
-    }
-
-    /// Files are written on request, and when the store is closed.
-    fn without_thread(options: OpenOptions, path: &Path) -> Result<FilesStore> {
-        Ok(FilesStore { mirror: Arc::new(Mirror::open(options, path)?), thread: None })
+        let mirror = Arc::new(Mirror::open(options, path)?);
+        let (thread, kept_up) = (std::thread::Builder::new(), mirror.clone());
+        let thread = thread.name("rethread-mirror".into()).spawn(move || kept_up.keep_up());
+        let thread = Some(thread.map_err(failed(path, "start a thread"))?);
+        Ok(FilesStore { mirror, thread })
     }
 
     /// The database, with the changes of other programs, if this owner shares the directory with
@@ -118,6 +112,14 @@ impl FilesStore {
             self.mirror.look()?;
         }
         Ok(&self.mirror.db)
+    }
+
+    /// The sessions with files that match, except those in the trash.
+    fn with(&self, owner: &Owner, is_it: impl Fn(&Header) -> bool) -> Result<Vec<SessionId>> {
+        let db = self.current(owner)?;
+        let all = if is_local(owner) { db.mirrored(None)? } else { Vec::new() };
+        let found = all.iter().filter_map(Mirrored::live).filter(|header| is_it(header));
+        Ok(found.map(|header| header.id).collect())
     }
 
     /// Marks the file of a session as out of date, if it has one.
@@ -223,19 +225,13 @@ impl Store for FilesStore {
         Ok(session)
     }
 
-    /// The only session that is shown under exactly this name; otherwise the one whose file has this
-    /// name; otherwise the one whose name folds to it.
+    /// The only session that is shown under exactly this name; otherwise the one whose name folds
+    /// to it.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
-        let db = self.current(owner)?;
-        let all = if is_local(owner) { db.mirrored(None)? } else { Vec::new() };
-        let headers: Vec<&Header> = all.iter().filter_map(Mirrored::live).collect();
-        let mut shown = headers.iter().filter(|header| visible::shown_name(header) == name);
+        let mut shown = self.with(owner, |header| shown_name(header) == name)?.into_iter();
         match (shown.next(), shown.next()) {
-            (Some(header), None) => Ok(Some(header.id)),
-            _ => match headers.iter().find(|header| stem_of(header) == name) {
-                Some(header) => Ok(Some(header.id)),
-                None => db.named(owner, name),
-            },
+            (Some(id), None) => Ok(Some(id)),
+            _ => self.mirror.db.named(owner, name),
         }
     }
 
@@ -308,7 +304,13 @@ impl Store for FilesStore {
         Ok(entries)
     }
 
+    /// A session is also known by the name of its file.
     fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
+        if let Some(id) = readable_id::in_key(key)
+            && let Some(id) = self.with(owner, |header| stem_of(header) == id)?.first()
+        {
+            return Ok(Some(*id));
+        }
         self.mirror.db.resolve(owner, key)
     }
 

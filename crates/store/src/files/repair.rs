@@ -32,7 +32,7 @@ impl Mirror {
         if repair
             && self.db.has_damaged_entries()?
             && let Some(mut pass) = self.pass(BUSY)?
-            && let Some(lost) = pass.remake_entries()?
+            && let Some(lost) = pass.damaged()?.remake_entries()?
         {
             let what =
                 format!("pages of `entries` were damaged; entries that cannot be read: {lost}");
@@ -45,7 +45,7 @@ impl Mirror {
             findings.push(found(format!("{shown} is left alone: {}", skipped.why), state));
         }
         self.fold_dirty(None);
-        if self.has_dirty() {
+        if !self.known().dirty.is_empty() {
             let what = "some session files are out of date, and could not be written".to_owned();
             findings.push(found(what, FindingState::Noted));
         }
@@ -109,8 +109,7 @@ impl Pass<'_> {
         if !repair {
             return Ok((format!("it can be rebuilt {came}"), FindingState::Repairable));
         }
-        self.keep_damaged()?;
-        match self.commit()?.replace_log(id, &entries) {
+        match self.damaged()?.replace_log(id, &entries) {
             Err(StoreError::Corrupt { .. }) => {
                 let what = format!("the database is too damaged to rebuild it {came}");
                 return Ok((what, FindingState::Damaged));
@@ -128,19 +127,13 @@ impl Pass<'_> {
         Ok((format!("it was rebuilt {came}"), FindingState::Repaired))
     }
 
-    /// Rebuilds the table of entries, without unreadable rows.
-    fn remake_entries(&mut self) -> Result<Option<u64>> {
-        self.keep_damaged()?;
-        self.commit()?.remake_entries()
-    }
-
-    /// Keeps a copy of the damaged database in `.rethread/damaged/`, once.
-    fn keep_damaged(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.seen.copied, true) {
-            return Ok(());
+    /// The damaged database, before it is changed. A copy is kept in `.rethread/damaged/`, once.
+    fn damaged(&mut self) -> Result<&SqliteStore> {
+        if !std::mem::replace(&mut self.seen.copied, true) {
+            let (root, world) = (&self.mirror.root, self.mirror.options.world.as_ref());
+            keep_aside(self.options.disk.as_ref(), world, root, |to| self.db.copy_to(to))?;
         }
-        let (root, world) = (&self.mirror.root, self.mirror.options.world.as_ref());
-        keep_aside(self.options.disk.as_ref(), world, root, |to| self.db.copy_to(to)).map(drop)
+        self.commit()
     }
 }
 

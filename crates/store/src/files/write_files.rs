@@ -20,8 +20,8 @@ use rethread_core::store::Result;
 use rethread_core::summary::resuming;
 use rethread_core::{Body, Entry, Name, Owner, Raw, SessionId, Store, StoreError};
 
-use super::disk::{self, Disk, failed, refused, sum};
-use super::mirror::{BUSY, Mirror, Pass, Reach, busy, is_damage, made_of};
+use super::disk::{self, Disk, failed, sum};
+use super::mirror::{BUSY, Mirror, Pass, Reach, busy, made_of};
 use super::visible::{self, SUMMARY};
 use crate::io::with_suffix;
 use crate::sqlite::{Location, Mirrored, Shown, Stamp};
@@ -90,7 +90,7 @@ impl Pass<'_> {
                     }
                     Ok(false) => self.look()?,
                     // Its file may be all that is left; `doctor` rebuilds a log from both.
-                    Err(error) if is_damage(&error) => break,
+                    Err(error) if error.is_damage() => break,
                     // Another process erased it, or its header has the name of another session.
                     Err(StoreError::NotFound { .. } | StoreError::NameTaken { .. }) => break,
                     Err(error) => return Err(error),
@@ -335,8 +335,8 @@ impl Mirror {
     pub(super) fn make_archive(&self) -> Result<()> {
         let archive = self.archive();
         if archive.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
-            let why = format!("{} is not a folder", archive.display());
-            return Err(refused("archive a session", why));
+            let error = io::Error::other("it is not a folder");
+            return Err(failed(&archive, "archive a session")(error));
         }
         self.options.disk.folder(&archive).map_err(failed(&archive, ACTION))
     }

@@ -287,7 +287,7 @@ impl Db {
             match self.understand(snapshot, row) {
                 Ok(session) => page.sessions.push(session),
                 // It may be a single page of the file.
-                Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => {
+                Err(error) if error.is_damage() => {
                     page.damaged.push(id);
                 }
                 Err(error) => return Err(error),

@@ -31,6 +31,9 @@ pub(super) const BUSY: Duration = Duration::from_secs(20);
 /// How long a look waits for the lock. Its holder is importing changes as well.
 const GLANCE: Duration = Duration::from_millis(20);
 
+/// How long a look is current, unless something was renamed since: selecting a session takes several.
+const RECENT: Duration = Duration::from_millis(100);
+
 /// The minimum time between two writes of the files while sessions are written to.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -72,7 +75,7 @@ pub(super) struct Mirror {
     seen: Mutex<Seen>,
     known: Mutex<Known>,
     /// Signals that `known` has files to write, or that the store is closed.
-    woken: Condvar,
+    pub(super) woken: Condvar,
     /// Where the database is while visiting.
     _scratch: Option<TempDir>,
 }
@@ -91,6 +94,8 @@ pub(super) struct Seen {
 pub(super) struct Known {
     /// Whether a session was active later than its last entry, according to another program.
     pub(super) active: bool,
+    /// When the files were last examined, and how their folders looked.
+    looked: Option<(Instant, [Option<Stamp>; 2])>,
     /// Files that this process wrote.
     pub(super) written: BTreeMap<SessionId, Stamp>,
     /// Sessions whose log was shorter than their file says.
@@ -98,7 +103,7 @@ pub(super) struct Known {
     /// Sessions whose files are out of date.
     pub(super) dirty: BTreeSet<SessionId>,
     /// The store is closed, and the thread has to end.
-    closed: bool,
+    pub(super) closed: bool,
 }
 
 /// Brings files and database into agreement, with the lock held.
@@ -200,6 +205,12 @@ impl Mirror {
 
     /// Imports changes of the files, if there are any.
     pub(super) fn look(&self) -> Result<()> {
+        let folders = [&self.root, &self.archive()].map(|folder| Stamp::at(folder));
+        let is_current = |(at, seen): (Instant, _)| seen == folders && at.elapsed() < RECENT;
+        if self.known().looked.is_some_and(is_current) {
+            return Ok(());
+        }
+        self.known().looked = Some((Instant::now(), folders));
         let looked = self.pass(GLANCE).and_then(|pass| pass.map_or(Ok(()), |mut pass| pass.look()));
         if_possible(looked).map(drop)
     }
@@ -211,10 +222,11 @@ impl Mirror {
         let there = Stamp::at(&shown.at.path(&self.root));
         // What was written here just now may not be in the database yet.
         let written = self.known().written.get(&id).copied();
-        match there.is_some() && (there == Some(shown.stamp) || there == written) {
-            true => Ok(()),
-            false => self.look(),
+        if there.is_some() && (there == Some(shown.stamp) || there == written) {
+            return Ok(());
         }
+        self.known().looked = None;
+        self.look()
     }
 
     /// Checks that a log is at least as long as its file says. Otherwise its end was lost, and an
@@ -263,12 +275,6 @@ impl Mirror {
             self.fold_dirty(None);
             next = Instant::now() + PAUSE.max(SHARE * began.elapsed());
         }
-    }
-
-    /// Stops the thread.
-    pub(super) fn close(&self) {
-        self.known().closed = true;
-        self.woken.notify_all();
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

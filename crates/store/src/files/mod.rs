@@ -194,7 +194,8 @@ impl Drop for FilesStore {
     /// Updates the visible files. What cannot be written now is written when the directory is
     /// opened next.
     fn drop(&mut self) {
-        self.mirror.close();
+        self.mirror.known().closed = true;
+        self.mirror.woken.notify_all();
         // If the thread panicked, that was printed, and the files are written here.
         drop(self.thread.take().map(JoinHandle::join));
         self.mirror.fold_dirty(None);

@@ -288,14 +288,9 @@ fn read(path: &Path) -> Option<String> {
 /// Gives the new version of a file its name; false if another program wrote the file in the meantime.
 /// Programs that share the directory take no lock, so the two versions are exchanged, and what is
 /// not `known` is put back.
-fn publish(
-    disk: &dyn Disk,
-    temp: &Path,
-    path: &Path,
-    known: Option<Stamp>,
-    ours: Stamp,
-) -> io::Result<bool> {
+fn swap_in(disk: &dyn Disk, temp: &Path, path: &Path, known: Option<Stamp>) -> io::Result<bool> {
     use io::ErrorKind::{InvalidInput, NotFound, Unsupported};
+    let ours = Stamp::at(temp);
     match known.map(|_| disk.swap(temp, path)) {
         Some(Ok(())) => {}
         Some(Err(error)) if !matches!(error.kind(), InvalidInput | NotFound | Unsupported) => {
@@ -308,7 +303,7 @@ fn publish(
         return disk.remove(temp).map(|()| true);
     }
     disk.swap(temp, path)?;
-    if Stamp::at(temp) != Some(ours) {
+    if Stamp::at(temp) != ours {
         // It has replaced ours by now, and its latest version belongs there.
         disk.swap(temp, path)?;
     }
@@ -361,10 +356,9 @@ impl Mirror {
             if !ready()? {
                 return Ok(None);
             }
-            let ours =
-                file.metadata().map(|ours| Stamp::of(&ours)).map_err(failed(path, ACTION))?;
-            let renamed = publish(disk, &temp, path, known, ours).map_err(failed(path, ACTION))?;
-            Ok(renamed.then_some(ours))
+            let ours = file.metadata().map_err(failed(path, ACTION))?;
+            let renamed = swap_in(disk, &temp, path, known).map_err(failed(path, ACTION))?;
+            Ok(renamed.then(|| Stamp::of(&ours)))
         };
         let published = publish();
         if !matches!(published, Ok(Some(_))) {

@@ -102,6 +102,11 @@ impl Owner {
         Owner("local".into())
     }
 
+    /// Whether this is the user of this machine.
+    pub fn is_local(&self) -> bool {
+        self.0 == "local"
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -261,6 +261,12 @@ impl<'de> Deserialize<'de> for ExtraFields {
 }
 
 impl Header {
+    /// Its name, or the one it had before it was moved to the trash.
+    pub fn own_name(&self) -> &Name {
+        let before = self.trash.as_ref().and_then(|trash| trash.name.as_ref());
+        before.unwrap_or(&self.name)
+    }
+
     /// Whether opening it unarchives it. A subagent's session stays archived.
     pub fn is_unarchived_when_opened(&self) -> bool {
         self.archived && self.kind != SessionKind::Subagent

@@ -38,8 +38,12 @@ use crate::sqlite::{Location, Shown, SqliteStore, Stamp};
 
 const ACTION: &str = "bring the directory up to date";
 
-/// The entries of such a directory below `.rethread/`.
-const OLD: [&str; 6] = ["state", "logs", "blobs", "owners", "search.db", PART];
+/// The entries of such a directory below `.rethread/`, apart from `state`.
+const OLD: [&str; 5] = ["logs", "blobs", "owners", "search.db", PART];
+
+/// What is in `state` instead: earlier versions would otherwise begin new journals, which the next
+/// migration would take for old ones. They refuse a newer format.
+const NEWER: &str = r#"{"ops":[{"format":3}]}"#;
 
 /// The folder of a database that is not complete yet.
 const PART: &str = "sessions.db.part";
@@ -112,7 +116,7 @@ impl Record {
         header.extra.set("/active_at", self.active_at.clone());
         header.extra.set("/kept", self.kept.clone());
         let mut header = in_paths(header);
-        let shown = self.display.clone().unwrap_or_else(|| header.name.to_string());
+        let shown = self.display.clone().unwrap_or_else(|| header.own_name().to_string());
         set_called(&mut header, &self.stem, &shown);
         if !header.extra.is_empty() {
             header.imported.get_or_insert_with(|| IMPORTED.to_owned());
@@ -145,21 +149,32 @@ struct Head {
 fn records(path: &Path) -> (Vec<String>, bool) {
     let bytes = std::fs::read(path).unwrap_or_default();
     let (mut records, mut damaged) = (Vec::new(), false);
-    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-    for (index, line) in lines.iter().enumerate() {
-        let whole = line.strip_suffix(b"\n").and_then(|line| std::str::from_utf8(line).ok());
-        let json = whole.and_then(|line| {
-            let (digits, rest) = line.split_once(' ')?;
-            let (length, json) = rest.split_once(' ')?;
-            let sound = length.parse() == Ok(json.len()) && sum(json.as_bytes()) == digits;
-            sound.then(|| json.to_owned())
-        });
-        match json {
-            Some(json) => records.push(json),
-            None => damaged |= index + 1 < lines.len() || line.ends_with(b"\n"),
-        }
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() {
+        let next = if let Some((json, after)) = record(rest) {
+            records.push(json);
+            after
+        } else {
+            let line = rest.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+            damaged |= line.is_some();
+            &rest[line.unwrap_or(rest.len())..]
+        };
+        rest = next;
     }
     (records, damaged)
+}
+
+/// The record at the beginning of some bytes, and what follows it. The JSON may have several lines:
+/// that of another program is in it as it was.
+fn record(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let (digits, rest) = bytes.split_at_checked(16)?;
+    let rest = rest.strip_prefix(b" ")?;
+    let space = rest.iter().take(20).position(|byte| *byte == b' ')?;
+    let length: usize = std::str::from_utf8(&rest[..space]).ok()?.parse().ok()?;
+    let (json, rest) = rest[space + 1..].split_at_checked(length)?;
+    let is_sound = sum(json).as_bytes() == digits;
+    let json = std::str::from_utf8(json).ok().filter(|_| is_sound)?;
+    Some((json.to_owned(), rest.strip_prefix(b"\n")?))
 }
 
 /// The directory of one owner.
@@ -239,6 +254,10 @@ impl Old {
         let (id, mut header) = (record.header.id, record.header());
         let known = record.folded.as_ref().map_or(0, |folded| folded.tally.entries);
         let visible = read_own(&record.at().path(&self.root), id);
+        // Another program wrote it, and nothing of it was written here since.
+        if visible.as_ref().is_some_and(|file| file.ours.is_none()) {
+            header.imported.get_or_insert_with(|| IMPORTED.to_owned());
+        }
         let metadata = visible.as_ref().map_or("{}".into(), |file| file.metadata.get().to_owned());
         let ours = self.entries(id);
         let end = known.max(ours.last().map_or(0, |entry| entry.seq + 1));
@@ -371,8 +390,22 @@ pub(crate) fn migrate(way: &OpenOptions, root: &Path, database: &Path) -> Result
     Ok(())
 }
 
-/// Removes the files that the database has replaced.
+/// Removes the files that the database has replaced, and keeps earlier versions from using the
+/// directory.
 pub(crate) fn remove_old(disk: &dyn Disk, ours: &Path) -> Result<()> {
+    let state = ours.join("state");
+    let newer = format!("{} {} {NEWER}\n", sum(NEWER.as_bytes()), NEWER.len());
+    if std::fs::read(&state).ok().as_deref() != Some(newer.as_bytes()) {
+        let part = with_suffix(&state, ".part");
+        remove(disk, &part)?;
+        let written = disk.create(&part).and_then(|file| {
+            disk.write(&file, newer.as_bytes())?;
+            disk.sync(&file)?;
+            disk.rename(&part, &state)?;
+            disk.sync_folder(ours)
+        });
+        written.map_err(failed(&state, ACTION))?;
+    }
     OLD.iter().try_for_each(|name| remove(disk, &ours.join(name)))
 }
 
@@ -384,4 +417,45 @@ fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
         Ok(_) => disk.remove(path),
     };
     gone.map_err(failed(path, ACTION))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_with_all_its_lines_and_damage_ends_with_its_line() {
+        let framed = |json: &str| format!("{} {} {json}\n", sum(json.as_bytes()), json.len());
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state");
+        let read = |text: &str| {
+            std::fs::write(&path, text).expect("written");
+            records(&path)
+        };
+        let (one, two) = ("{\n  \"a\": 1\n}", "{\"b\":\"ü\"}");
+        let whole = format!("{}{}", framed(one), framed(two));
+        let both = vec![one.to_owned(), two.to_owned()];
+        assert_eq!(read(&whole), (both, false));
+        assert_eq!(read(&whole[..whole.len() - 1]), (vec![one.to_owned()], false), "it is torn");
+        let flipped = format!("{}{}", framed("{\"c\":3}").replace('3', "4"), framed(two));
+        assert_eq!(read(&flipped), (vec![two.to_owned()], true));
+        assert_eq!(read(""), (Vec::new(), false));
+    }
+
+    #[test]
+    fn a_session_of_ours_in_the_trash_is_still_ours() {
+        let id = SessionId::of_source(&Owner::local(), "mine");
+        let json = serde_json::json!({
+            "stem": "mine",
+            "header": {
+                "id": id, "owner": "local", "name": Name::in_trash(id),
+                "created_at": "2026-01-01T00:00:00Z", "archived": false,
+                "trash": {"at": "2026-01-02T00:00:00Z", "name": "mine", "keys": []},
+            },
+        });
+        let record: Record = serde_json::from_value(json).expect("a record");
+        let header = record.header();
+        assert!(header.extra.is_empty(), "{:?}", header.extra);
+        assert_eq!(header.imported, None);
+    }
 }

@@ -412,6 +412,35 @@ fn a_machine_that_loses_its_power_at_any_call_keeps_what_was_acknowledged() {
     crash_everywhere(Crash::Power);
 }
 
+#[test]
+fn words_of_another_program_are_never_taken_for_ours_wherever_importing_them_ends() {
+    let owner = Owner::local();
+    for at in 0.. {
+        let (folder, world) = (a_folder(), Arc::new(Fixed::default()));
+        let store = without_thread(options(Arc::new(Real), world.clone()), folder.path());
+        let (store, header) = (store.expect("a store"), named(&world, "plan"));
+        store.create(&header, &[said(&world, "ours")], &[]).expect("created");
+        drop(store);
+        let file = folder.path().join("plan.json");
+        let text = std::fs::read_to_string(&file).expect("its file");
+        let theirs = ",\n{\"role\":\"user\",\"content\":\"theirs\"}\n]";
+        std::fs::write(&file, text.replace("\n]", theirs)).expect("written");
+        let disk = Arc::new(Faulty::new(Crash::Before, at));
+        drop(without_thread(options(disk.clone(), world.clone()), folder.path()));
+        for _ in 0..2 {
+            let disk = Arc::new(Faulty::new(Crash::Before, u64::MAX));
+            let store = without_thread(options(disk, world.clone()), folder.path());
+            let session = store.expect("a store").get(&owner, header.id).expect("there");
+            assert_eq!((session.tally.messages, at), (2, at));
+            assert!(session.header.imported.is_some(), "after call {at}");
+        }
+        if !disk.crashed() {
+            assert!(at > 3, "it was stopped where it counts");
+            return;
+        }
+    }
+}
+
 /// A disk that is full for one call, and then has space again.
 struct Full {
     at: u64,

@@ -369,12 +369,14 @@ impl Pass<'_> {
         let Some(header) = one.header.clone() else { return Ok(()) };
         let new = entries_of(&visible, from, &header, taken, self.options.world.as_ref());
         let mut header = self.described(header, found, &visible);
+        let behind = self.is_out_of_date(&one);
+        let imported = (!new.is_empty()).then(|| IMPORTED.to_owned());
+        header.imported = header.imported.or(imported);
+        // First, so that after a crash no words of another program are taken for ours.
+        let session = self.change(id, header)?;
         if !new.is_empty() {
             self.commit()?.append(&Owner::local(), id, At::END, &new)?;
-            header.imported.get_or_insert_with(|| IMPORTED.to_owned());
         }
-        let behind = self.is_out_of_date(&one);
-        let session = self.change(id, header)?;
         // If the program left something out, and we have nothing to add, its file is not changed.
         let entries = one.entries + new.len() as u64;
         let mut shown = shown(found, &visible, &session.header, entries);

@@ -163,7 +163,7 @@ impl Mirror {
             if_possible(db.begin_mirror())?;
         }
         if reach == Reach::All {
-            journals::remove_old(disk, &ours)?;
+            if_possible(journals::remove_old(disk, &ours))?;
         }
         drop(lock);
         let (root, (seen, known, woken)) = (root.to_owned(), Default::default());

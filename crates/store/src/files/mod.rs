@@ -108,7 +108,7 @@ impl FilesStore {
     /// The database, with the changes of other programs, if this owner shares the directory with
     /// them.
     fn current(&self, owner: &Owner) -> Result<&SqliteStore> {
-        if is_local(owner) {
+        if owner.is_local() {
             self.mirror.look()?;
         }
         Ok(&self.mirror.db)
@@ -117,14 +117,14 @@ impl FilesStore {
     /// The sessions with files that match, except those in the trash.
     fn with(&self, owner: &Owner, is_it: impl Fn(&Header) -> bool) -> Result<Vec<SessionId>> {
         let db = self.current(owner)?;
-        let all = if is_local(owner) { db.mirrored(None)? } else { Vec::new() };
+        let all = if owner.is_local() { db.mirrored(None)? } else { Vec::new() };
         let found = all.iter().filter_map(Mirrored::live).filter(|header| is_it(header));
         Ok(found.map(|header| header.id).collect())
     }
 
     /// Marks the file of a session as out of date, if it has one.
     fn follows(&self, owner: &Owner, id: SessionId) {
-        if is_local(owner) {
+        if owner.is_local() {
             self.mirror.is_dirty(id);
         }
     }
@@ -132,7 +132,7 @@ impl FilesStore {
     /// The database, if these entries can be appended.
     fn appendable(&self, owner: &Owner, id: SessionId, at: &At) -> Result<&SqliteStore> {
         let db = self.mirror.writable()?;
-        if is_local(owner) {
+        if owner.is_local() {
             if matches!(at.lease, LeaseChange::Take { .. }) {
                 // A turn begins with what another program wrote.
                 self.mirror.look_at(id)?;
@@ -145,9 +145,6 @@ impl FilesStore {
     /// Archives or deletes the least recently active sessions while there are too many.
     fn keep_to_limit(&self, newest: SessionId) -> Result<()> {
         let FilesLimit { sessions, delete } = self.mirror.options.limit;
-        if sessions == 0 {
-            return Ok(());
-        }
         let filter = Filter { archived: Some(false), ..Filter::default() };
         let mut chats = self.list_all(&filter)?.sessions;
         chats.retain(|session| counts(&session.header));
@@ -176,10 +173,6 @@ impl FilesStore {
     }
 }
 
-fn is_local(owner: &Owner) -> bool {
-    owner.as_str() == "local"
-}
-
 /// Whether a session counts towards the limit: only a chat that began here does.
 fn counts(header: &Header) -> bool {
     header.kind == SessionKind::Chat && header.imported.is_none()
@@ -205,7 +198,7 @@ impl Drop for FilesStore {
 impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
         let mut header = journals::in_paths(header.clone());
-        let local = is_local(&header.owner);
+        let local = header.owner.is_local();
         // The id that another program gave it elsewhere may be taken here: the copy says so.
         let is_new = || self.mirror.db.get(&header.owner, header.id).is_err();
         if local && self.mirror.is_taken(&stem_of(&header), None) && is_new() {
@@ -213,7 +206,8 @@ impl Store for FilesStore {
         }
         let session = self.mirror.writable()?.create(&header, entries, binds)?;
         self.follows(&header.owner, header.id);
-        if local && counts(&header) && !header.archived {
+        let is_limited = self.mirror.options.limit.sessions > 0;
+        if is_limited && local && counts(&header) && !header.archived {
             self.keep_to_limit(header.id)?;
         }
         Ok(session)
@@ -248,7 +242,7 @@ impl Store for FilesStore {
         limit: usize,
     ) -> Result<Page> {
         let db = self.current(owner)?;
-        if !is_local(owner) || !self.mirror.known().active {
+        if !owner.is_local() || !self.mirror.known().active {
             let mut page = db.list(owner, filter, after, limit)?;
             page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
             return Ok(page);
@@ -286,7 +280,7 @@ impl Store for FilesStore {
             Err(error) => return then(Err(error)),
             Ok(db) => db,
         };
-        let (mirror, local) = (self.mirror.clone(), is_local(owner));
+        let (mirror, local) = (self.mirror.clone(), owner.is_local());
         let then = Box::new(move |outcome: Result<Appended>| {
             if local && outcome.is_ok() {
                 mirror.is_dirty(id);
@@ -299,7 +293,7 @@ impl Store for FilesStore {
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
         let entries = self.mirror.db.read(owner, id, range.clone())?;
         // A reader that asks for more than there is must be told that there was more.
-        if is_local(owner) && range.start + (entries.len() as u64) < range.end {
+        if owner.is_local() && range.start + (entries.len() as u64) < range.end {
             self.mirror.is_whole(id)?;
         }
         Ok(entries)
@@ -321,13 +315,18 @@ impl Store for FilesStore {
 
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
         let db = self.mirror.writable()?;
-        if is_local(owner) && change.archived == Some(true) {
+        if owner.is_local() && change.archived == Some(true) {
             self.mirror.make_archive()?;
         }
-        let mut session = db.update(owner, id, change)?;
+        let mut change = change.clone();
+        if let Some(Some(trash)) = &mut change.trash {
+            // The name of its file is not a key that it gets back.
+            trash.keys.retain(|key| matches!(db.resolve(owner, key), Ok(Some(_))));
+        }
+        let mut session = db.update(owner, id, &change)?;
         match change.name.is_some() || change.archived.is_some() || change.trash.is_some() {
             // A file that moves does so at once.
-            true if is_local(owner) => self.mirror.fold_dirty(Some(id)),
+            true if owner.is_local() => self.mirror.fold_dirty(Some(id)),
             _ => self.follows(owner, id),
         }
         self.mirror.describe(&mut session);
@@ -358,7 +357,7 @@ impl Store for FilesStore {
 
     fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
         let db = self.mirror.writable()?;
-        if is_local(owner) {
+        if owner.is_local() {
             self.mirror.discard(id, trashed_at.is_some())?;
         }
         db.delete(owner, id, trashed_at)

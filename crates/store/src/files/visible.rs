@@ -71,20 +71,20 @@ pub(super) fn shown_name(header: &Header) -> String {
 
 /// What another program calls a session, unless it got another name here since.
 fn called<'a>(header: &'a Header, path: &str) -> Option<&'a Raw> {
-    let name = header.trash.as_ref().and_then(|trash| trash.name.as_ref());
-    let name = name.unwrap_or(&header.name).as_str();
     // Earlier versions did not write it down.
-    let holds = header.extra.text(CALLED_SO).is_none_or(|called_so| called_so == name);
+    let called_so = header.extra.text(CALLED_SO);
+    let holds = called_so.is_none_or(|called_so| called_so == header.own_name().as_str());
     header.extra.get(path).filter(|_| holds)
 }
 
 /// Sets what another program calls a session, where that does not follow from its name: its file,
 /// and what it shows.
 pub(crate) fn set_called(header: &mut Header, stem: &str, shown: &str) {
-    let own = header.name.ascii_id(header.created_at, header.id);
-    let id = (own != stem).then(|| Raw::of(&stem));
-    let name = (header.name.as_str() != shown).then(|| Raw::of(&shown));
-    let called_so = id.as_ref().or(name.as_ref()).map(|_| Raw::of(&header.name));
+    let own = header.own_name().clone();
+    let is_own_id = own.ascii_id(header.created_at, header.id) == stem;
+    let id = (!is_own_id).then(|| Raw::of(&stem));
+    let name = (own.as_str() != shown).then(|| Raw::of(&shown));
+    let called_so = id.as_ref().or(name.as_ref()).map(|_| Raw::of(&own));
     for (path, raw) in [(ID, id), (NAME, name), (CALLED_SO, called_so)] {
         header.extra.set(path, raw);
     }
@@ -107,7 +107,7 @@ pub(crate) struct Visible {
     /// The beginning of the file's SHA-256.
     pub(super) sum: String,
     /// The header we wrote into it, if we did.
-    pub(super) ours: Option<Header>,
+    pub(crate) ours: Option<Header>,
     /// The fields we do not know.
     pub(super) extra: ExtraFields,
 }

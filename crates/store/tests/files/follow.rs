@@ -400,3 +400,25 @@ fn a_fork_that_is_renamed_by_hand_is_the_same_session() {
     assert_eq!(sessions.select("moved").expect("there"), fork);
     assert_eq!(all(&sessions).len(), 2, "nothing is in the trash");
 }
+
+#[test]
+fn two_sessions_never_have_the_same_id_after_one_was_in_the_trash() {
+    let fixture = Fixture::new();
+    write_theirs(&fixture, "Twin", "One", &["one"]);
+    let sessions = fixture.sessions();
+    let one = sessions.select("Twin").expect("there");
+    sessions.trash(one).expect("in the trash");
+    drop(sessions);
+    write_theirs(&fixture, "Twin", "Two", &["two"]);
+    let sessions = fixture.sessions();
+    let two = sessions.select("Twin").expect("there");
+    assert_ne!(one, two);
+    sessions.restore_from_trash(one).expect("restored");
+    drop(sessions);
+    let sessions = fixture.sessions();
+    let id = |session| sessions.get(session).expect("there").shown_id();
+    assert_eq!(id(two), "Twin");
+    assert_ne!(id(one), "Twin");
+    assert_eq!(sessions.select(&id(one)).expect("by its id"), one);
+    assert_eq!(sessions.select("Twin").expect("by its id"), two);
+}

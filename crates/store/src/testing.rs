@@ -4,6 +4,7 @@
 //! on this machine is never touched. It ends with the process that started it, however that ends,
 //! because a shell waits for a pipe to close.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -283,14 +284,16 @@ fn children(parent: u32) -> Vec<String> {
     names.filter(|name| name.parse::<u32>().is_ok()).filter(is_child).collect()
 }
 
-/// A free loopback port.
+/// A free loopback port, below those that the system gives to connections: one of them could take it
+/// before a server does.
 ///
 /// # Panics
 ///
 /// If there is none.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("it has an address").port()
+    let any = || 10_000 + (RandomState::new().build_hasher().finish() % 20_000) as u16;
+    let mut ports = std::iter::repeat_with(any).take(1_000);
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
 
 /// A new folder that belongs to the server's user. The caller removes it.

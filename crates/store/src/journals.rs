@@ -70,6 +70,7 @@ struct Ops {
 #[derive(Deserialize)]
 struct Record {
     header: Header,
+    #[serde(default)]
     stem: String,
     display: Option<String>,
     folded: Option<Folded>,
@@ -139,27 +140,18 @@ struct Line<'a> {
     body: &'a RawValue,
 }
 
-/// The first record of a log.
-#[derive(Deserialize)]
-struct Head {
-    header: Header,
-}
-
 /// The complete records of a journal, and whether others are damaged. The last one may be torn.
 fn records(path: &Path) -> (Vec<String>, bool) {
     let bytes = std::fs::read(path).unwrap_or_default();
-    let (mut records, mut damaged) = (Vec::new(), false);
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() {
-        let next = if let Some((json, after)) = record(rest) {
+    let (mut records, mut damaged, mut rest) = (Vec::new(), false, bytes.as_slice());
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        if let Some((json, after)) = record(rest) {
             records.push(json);
-            after
+            rest = after;
         } else {
-            let line = rest.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
-            damaged |= line.is_some();
-            &rest[line.unwrap_or(rest.len())..]
-        };
-        rest = next;
+            damaged = true;
+            rest = &rest[end + 1..];
+        }
     }
     (records, damaged)
 }
@@ -217,13 +209,11 @@ impl Old {
         for name in names(&self.root.join(".rethread/logs")).unwrap_or_default() {
             let id = name.strip_suffix(".log").and_then(|id| id.parse().ok()).map(SessionId);
             let Some(id) = id.filter(|id| !self.records.contains_key(id)) else { continue };
-            let head = records(&self.log_path(id)).0.into_iter().next();
-            let head: Option<Head> = head.and_then(|json| serde_json::from_str(&json).ok());
-            let Some(Head { header }) = head else { continue };
-            let (stem, header) = (Raw::of(&stem_of(&header)), Raw::of(&header));
-            let record =
-                format!(r#"{{"header":{},"stem":{},"stale":true}}"#, header.get(), stem.get());
-            self.records.extend(serde_json::from_str(&record).ok().map(|record| (id, record)));
+            // The first record has the header.
+            let first = records(&self.log_path(id)).0.into_iter().next();
+            let record = first.and_then(|json| serde_json::from_str::<Record>(&json).ok());
+            let record = record.map(|it| Record { stem: stem_of(&it.header), ..it });
+            self.records.extend(record.map(|record| (id, record)));
         }
     }
 

@@ -272,6 +272,11 @@ impl Header {
         self.archived && self.kind != SessionKind::Subagent
     }
 
+    /// Whether it counts towards a limit on sessions: only a chat that began here does.
+    pub fn is_own_chat(&self) -> bool {
+        self.kind.is_chat() && self.imported.is_none()
+    }
+
     /// A header with a default name and nothing else.
     pub fn new(id: SessionId, owner: Owner, created_at: Timestamp) -> Header {
         Header {

@@ -33,7 +33,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rethread_core::sessions::Purged;
-use rethread_core::{Backend, Owner, Session, SessionId, Sessions, StoreError, World, sessions};
+use rethread_core::{
+    Backend, Header, Owner, Session, SessionId, Sessions, StoreError, World, sessions,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Responder;
@@ -208,8 +210,21 @@ impl Handle {
     ///
     /// I/O errors. What was done before the error stays done.
     pub fn purge(&self, keep: usize, delete: bool) -> sessions::Result<Purged> {
+        self.put_away(self.sessions.all_but_newest(keep, delete, |_| true)?, delete)
+    }
+
+    /// Archives all chats that began here but the `keep` newest.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors. What was done before the error stays done.
+    pub fn limit_chats(&self, keep: usize) -> sessions::Result<Purged> {
+        self.put_away(self.sessions.all_but_newest(keep, false, Header::is_own_chat)?, false)
+    }
+
+    fn put_away(&self, ids: Vec<SessionId>, delete: bool) -> sessions::Result<Purged> {
         let mut purged = Purged::default();
-        for id in self.sessions.all_but_newest(keep, delete)? {
+        for id in ids {
             let gone = self.call(|sessions| match delete {
                 true => sessions.trash(id).map(drop),
                 false => sessions.archive(id).map(drop),

@@ -215,14 +215,14 @@ impl Chat {
         Ok(())
     }
 
-    /// Archives the oldest sessions where a limit is set.
+    /// Archives the oldest chats where a limit is set.
     pub(super) fn tidy(&self) -> Result<(), Error> {
         if let Some(keep) = self.cli.config.number("session.max_sessions") {
-            let purged = self.handle.purge(usize::try_from(keep).unwrap_or(usize::MAX), false)?;
+            let purged = self.handle.limit_chats(usize::try_from(keep).unwrap_or(usize::MAX))?;
             if purged.done > 0 {
                 self.voice.notice(format_args!(
                     "Archived {} beyond the newest {keep}.",
-                    plural(purged.done, "session")
+                    plural(purged.done, "chat")
                 ));
             }
         }

@@ -97,15 +97,21 @@ fn session_auto_save_off_keeps_nothing_and_says_so() {
 }
 
 #[test]
-fn session_max_sessions_archives_the_oldest() {
+fn session_max_sessions_archives_the_oldest_chats_and_nothing_that_was_recorded() {
     let home = Home::new();
     for name in ["one", "two", "three"] {
-        home.session(name, &[r#"{"role":"user","content":"hi"}"#]);
+        chat(&home, &["--name", name], &["hello", "exit"]);
+        home.session(&format!("recorded-{name}"), &[r#"{"role":"user","content":"hi"}"#]);
     }
     let file = home.path().join("config.toml");
     std::fs::write(&file, "[session]\nmax_sessions = 2\n").expect("written");
     let said = chat(&home, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
-    assert!(said.err.contains("Archived 2 sessions beyond the newest 2."), "{said:?}");
+    assert!(said.err.contains("Archived 2 chats beyond the newest 2."), "{said:?}");
+    let listed = home.json(&["list", "--all"]);
+    let recorded = listed["sessions"].as_array().expect("a list").iter();
+    let recorded = recorded.filter(|it| it["name"].as_str().is_some_and(|n| n.starts_with("rec")));
+    assert!(recorded.clone().all(|it| it["archived"] == false), "{listed}");
+    assert_eq!(recorded.count(), 3);
 }
 
 #[test]

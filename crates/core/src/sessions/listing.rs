@@ -3,7 +3,7 @@
 use super::{Result, Sessions};
 use crate::limits::PAGE_ROWS_MAX;
 use crate::name::SessionId;
-use crate::session::Session;
+use crate::session::{Header, Session};
 use crate::store::{Cursor, Filter, Page};
 
 impl Sessions {
@@ -40,15 +40,21 @@ impl Sessions {
         Ok(spoken)
     }
 
-    /// All sessions but the `keep` newest; archived ones too, if requested.
-    pub fn all_but_newest(&self, keep: usize, archived_too: bool) -> Result<Vec<SessionId>> {
+    /// All sessions that count, except the `keep` newest; archived ones too, if requested.
+    pub fn all_but_newest(
+        &self,
+        keep: usize,
+        archived_too: bool,
+        counts: impl Fn(&Header) -> bool,
+    ) -> Result<Vec<SessionId>> {
         let archived = if archived_too { None } else { Some(false) };
         let filter = Filter { archived, ..Filter::default() };
         let mut all = Vec::new();
         let mut after = None;
         loop {
             let page = self.list(&filter, after, PAGE_ROWS_MAX)?;
-            all.extend(page.sessions.iter().map(Session::id));
+            let counted = page.sessions.iter().filter(|session| counts(&session.header));
+            all.extend(counted.map(Session::id));
             after = page.next;
             if after.is_none() {
                 return Ok(all.split_off(keep.min(all.len())));

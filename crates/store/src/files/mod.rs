@@ -35,8 +35,8 @@ use rethread_core::store::{
     Result, Search, Upkeep,
 };
 use rethread_core::{
-    BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, SessionKind, Store,
-    World, readable_id,
+    BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, World,
+    readable_id,
 };
 
 use disk::{Real, failed};
@@ -147,7 +147,7 @@ impl FilesStore {
         let FilesLimit { sessions, delete } = self.mirror.options.limit;
         let filter = Filter { archived: Some(false), ..Filter::default() };
         let mut chats = self.list_all(&filter)?.sessions;
-        chats.retain(|session| counts(&session.header));
+        chats.retain(|session| session.header.is_own_chat());
         let excess = chats.len().saturating_sub(sessions);
         let held =
             |id| matches!(self.mirror.db.mirrored(Some(id)).as_deref(), Ok([one]) if one.held);
@@ -171,11 +171,6 @@ impl FilesStore {
         page.sessions.sort_by_key(|session| Reverse(place(session)));
         Ok(page)
     }
-}
-
-/// Whether a session counts towards the limit: only a chat that began here does.
-fn counts(header: &Header) -> bool {
-    header.kind == SessionKind::Chat && header.imported.is_none()
 }
 
 /// The position of a session in a list.
@@ -207,7 +202,7 @@ impl Store for FilesStore {
         let session = self.mirror.writable()?.create(&header, entries, binds)?;
         self.follows(&header.owner, header.id);
         let is_limited = self.mirror.options.limit.sessions > 0;
-        if is_limited && local && counts(&header) && !header.archived {
+        if is_limited && local && header.is_own_chat() && !header.archived {
             self.keep_to_limit(header.id)?;
         }
         Ok(session)

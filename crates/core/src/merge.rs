@@ -22,8 +22,9 @@ pub fn first_new(log: &[Likeness], copy: &[Likeness]) -> Option<usize> {
     let last = places.iter().rev().find_map(|place| *place);
     // A program that changes something in the middle keeps what followed. If the last message of
     // the log is missing, the program had not seen it, and a message that looks like one of the log
-    // is a new one.
-    if new > known && known > 0 && last.is_some_and(|last| last + 1 < log.len()) {
+    // is a new one; but not if all that follows the change is in the log.
+    let has_seen_the_end = last.is_none_or(|last| last + 1 == log.len()) || new == copy.len();
+    if new > known && known > 0 && !has_seen_the_end {
         return Some(known);
     }
     let nothing = new == 0 && !log.is_empty() && !copy.is_empty();
@@ -132,6 +133,7 @@ mod tests {
         assert_eq!(compare("abc", "axc"), None);
         assert_eq!(compare("abc", "xabc"), None);
         assert_eq!(compare("abc", "xyz"), None);
+        assert_eq!(compare("abcde", "axcd"), None, "before it saw the last");
     }
 
     fn new(id: &str, text: &str) -> NewEntry {

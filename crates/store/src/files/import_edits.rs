@@ -73,7 +73,7 @@ impl Pass<'_> {
             let path = at.path(&self.root);
             // Nothing is known about what is in an archive that is not a folder.
             let is_hidden = at.archived && no_archive;
-            if !files.contains_key(&path) && !is_hidden && one.can_follow() {
+            if !files.contains_key(&path) && !is_hidden && one.header.is_some() {
                 gone.insert(one.id);
             }
             known.insert(path, one.id);
@@ -169,6 +169,11 @@ impl Pass<'_> {
     fn meet(&mut self, found: &Found, gone: &mut Gone) -> Result<()> {
         let Some(visible) = self.read_visible(found, false) else { return Ok(()) };
         if let Some(id) = self.session_of(found, &visible, gone)? {
+            if self.all[&id].held {
+                // It was renamed during a turn, and that is imported when the turn ends.
+                gone.remove(&id);
+                return Ok(());
+            }
             if !gone.remove(&id)
                 && self.reach == Reach::All
                 && let Some(shown) = &self.all[&id].shown

@@ -14,7 +14,7 @@ use rethread_core::limits::MESSAGE_BYTES_MAX;
 use rethread_core::merge::Likeness;
 use rethread_core::raw::Fields;
 use rethread_core::session::{ExtraFields, ProfileChange};
-use rethread_core::summary::RESUMING;
+use rethread_core::summary::{RESUMING, resuming};
 use rethread_core::world::rfc3339;
 use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw, Role, Session};
 
@@ -296,41 +296,54 @@ fn message(entry: &Entry) -> Option<String> {
     Some(Fields(known.chain(fields.0).collect()).json())
 }
 
-/// The messages of a session file, while it is written.
+/// A session file, while it is written.
 #[derive(Default)]
 pub(super) struct Draft {
     messages: String,
     /// The numbers of all messages, and of those of the user and of the model.
     shown: u64,
-    pub(super) user: u64,
-    pub(super) assistant: u64,
-    /// The provider and model of the last reply, if it names them.
+    user: u64,
+    assistant: u64,
+    /// The last model that a reply names, as `provider/model`; and whether no other message has
+    /// followed, except results.
     used: Option<String>,
+    is_latest: bool,
+    /// The latest summary, unless something was said since.
+    summary: Option<String>,
 }
 
 impl Draft {
     pub(super) fn add(&mut self, entry: &Entry) {
+        match &entry.body {
+            Body::Summary(summary) => self.summary = Some(summary.text.clone()),
+            Body::Restored(restored) => self.summary = Some(restored.summary.clone()),
+            _ => {}
+        }
         let Some(json) = message(entry) else { return };
+        self.summary = None;
         self.messages += if self.shown == 0 { "\n" } else { ",\n" };
         self.messages += &json;
         self.shown += 1;
         let Some(message) = entry.body.message() else { return };
         self.user += u64::from(message.role == Role::User);
         self.assistant += u64::from(message.role == Role::Assistant);
-        // Another program says who answered in `metadata` only.
-        if message.role == Role::Assistant {
-            self.used.clone_from(&message.model);
+        if matches!(message.role, Role::User | Role::Assistant) {
+            self.is_latest = message.model.is_some();
+            self.used = message.model.clone().or(self.used.take());
         }
     }
 
-    /// The object `metadata`.
-    pub(super) fn metadata(&self, session: &Session) -> String {
+    /// The object `metadata`, and the whole file.
+    pub(super) fn finish(&self, session: &Session) -> (String, String) {
         let Header { profile, created_at, extra, .. } = &session.header;
-        let (provider, model) = self.used.as_ref().and_then(|used| used.split_once('/')).unzip();
+        // Another program says who answered in `metadata` only, so that is in the profile.
+        let used = self.used.as_ref().filter(|_| self.is_latest || profile.model.is_none());
+        let used = used.map(|used| used.split_once('/').unwrap_or((UNKNOWN, used)));
+        let (provider, model) = used.unzip();
         let provider = provider.or(profile.provider.as_deref()).unwrap_or(UNKNOWN);
         let model = model.or(profile.model.as_deref()).unwrap_or(UNKNOWN);
         let name = called(&session.header, NAME).cloned();
-        let fields = [
+        let known = [
             ("id", Some(Raw::of(&stem_of(&session.header)))),
             ("name", Some(name.unwrap_or_else(|| Raw::of(&session.header.name)))),
             ("description", profile.description.as_ref().map(Raw::of)),
@@ -341,27 +354,26 @@ impl Draft {
             ("provider", Some(Raw::of(&provider))),
             ("model", Some(Raw::of(&model))),
         ];
-        let fields = fields.into_iter().filter_map(|(name, raw)| Some((name.to_owned(), raw?)));
-        let theirs = extra.0.iter().filter(|(path, _)| ![ID, NAME, ACTIVE].contains(&&**path));
-        let theirs = theirs.filter_map(|(path, raw)| Some((path.strip_prefix(METADATA)?, raw)));
-        let theirs = theirs.map(|(name, raw)| (name.to_owned(), raw.clone()));
-        Fields(fields.chain(theirs).collect()).json()
-    }
-
-    /// The whole file.
-    pub(super) fn file(&self, metadata: &str, summary: Raw, header: &Header) -> String {
-        let beside = |(path, _): &&(String, Raw)| {
-            !path.starts_with(METADATA) && ![SUMMARY, CALLED_SO].contains(&&**path)
-        };
-        let name = |path: &str| path.strip_prefix('/').unwrap_or(path).to_owned();
-        let theirs = header.extra.0.iter().filter(beside);
-        let mut rest = vec![(SUMMARY.to_owned(), summary)];
-        rest.extend(theirs.map(|(path, raw)| (name(path), raw.clone())));
-        let ours = Header { extra: ExtraFields::default(), ..header.clone() };
-        rest.push(("rethread".to_owned(), Raw::of(&ours)));
-        let (messages, rest) = (&self.messages, Fields(rest).json());
+        let known = known.into_iter().filter_map(|(name, raw)| Some((name.to_owned(), raw?)));
+        let mut metadata = Fields(known.collect());
+        let standard = || Raw::of(&resuming(session, self.user, self.assistant));
+        let summary = self.summary.as_ref().map(Raw::of);
+        let summary = extra.get(SUMMARY).cloned().or(summary).unwrap_or_else(standard);
+        let mut rest = Fields(vec![(SUMMARY.to_owned(), summary)]);
+        for (path, raw) in &extra.0 {
+            match path.strip_prefix(METADATA) {
+                _ if [ID, NAME, ACTIVE, SUMMARY, CALLED_SO].contains(&path.as_str()) => {}
+                Some(name) => metadata.0.push((name.to_owned(), raw.clone())),
+                None => rest.0.push((path.strip_prefix('/').unwrap_or(path).into(), raw.clone())),
+            }
+        }
+        let ours = Header { extra: ExtraFields::default(), ..session.header.clone() };
+        rest.0.push(("rethread".to_owned(), Raw::of(&ours)));
+        let (metadata, messages, rest) = (metadata.json(), &self.messages, rest.json());
         let rest = &rest[1..];
-        format!("{{\n\"metadata\": {metadata},\n\"messages\": [{messages}\n],\n{rest}\n")
+        let file =
+            format!("{{\n\"metadata\": {metadata},\n\"messages\": [{messages}\n],\n{rest}\n");
+        (metadata, file)
     }
 }
 

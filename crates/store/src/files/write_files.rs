@@ -17,8 +17,7 @@ use std::path::Path;
 
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::Result;
-use rethread_core::summary::resuming;
-use rethread_core::{Body, Entry, Name, Owner, Raw, SessionId, Store, StoreError};
+use rethread_core::{Entry, Name, Owner, SessionId, Store, StoreError};
 
 use super::disk::{self, Disk, failed, sum};
 use super::mirror::{BUSY, Mirror, Pass, Reach, busy, made_of};
@@ -182,17 +181,7 @@ impl Pass<'_> {
         let mut draft = visible::Draft::default();
         let end = session.tally.entries;
         self.walk(id, end, |entry| draft.add(&entry))?;
-        let metadata = draft.metadata(&session);
-        let latest = session.tally.summary.or(session.tally.started);
-        let latest = latest.map_or(0..0, |seq| seq..seq + 1);
-        let latest = self.db.read(&Owner::local(), id, latest)?.pop().map(|entry| entry.body);
-        let summary = match (session.header.extra.get(SUMMARY), latest) {
-            (Some(theirs), _) => theirs.clone(),
-            (None, Some(Body::Summary(summary))) => Raw::of(&summary.text),
-            (None, Some(Body::Restored(restored))) => Raw::of(&restored.summary),
-            _ => Raw::of(&resuming(&session, draft.user, draft.assistant)),
-        };
-        let text = draft.file(&metadata, summary, &session.header);
+        let (metadata, text) = draft.finish(&session);
         let known = one.shown.as_ref().filter(|shown| shown.at == at);
         let stamp = mirror.replace(path, &text, known.map(|known| known.stamp), || {
             if !self.is_as_known(path, known) {

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rethread_core::entry::Summarized;
+use rethread_core::message::Usage;
 use rethread_core::store::{At, LeaseChange};
-use rethread_core::{Incoming, Message, Name, New, Owner, SessionKind, Sessions};
+use rethread_core::{
+    Body, EntryId, Incoming, Message, Name, New, NewEntry, Owner, SessionKind, Sessions,
+};
 use rethread_store::{System, connect};
 
-use crate::fixture::{Fixture, add, all, named, say, texts, tool_round};
+use crate::fixture::{Fixture, add, all, named, now, say, texts, tool_round};
 
 /// Waits until a file says this much.
 fn wait_for(fixture: &Fixture, file: &str, messages: usize) -> serde_json::Value {
@@ -41,6 +45,86 @@ fn the_file_appears_after_the_question_and_after_tool_results_while_the_turn_run
     // As another process sees it, should this one die now.
     assert_eq!(fixture.seed2(&["check"]), "");
     assert_eq!(fixture.seed2(&["last"]), "plan");
+}
+
+#[test]
+fn a_session_whose_file_is_renamed_or_moved_during_a_turn_stays_one_session() {
+    for (command, to) in
+        [(&["rename", "plan", "scheme"][..], "scheme.json"), (&[], "archive/plan.json")]
+    {
+        let fixture = Fixture::new();
+        let sessions = fixture.sessions();
+        let id = say(&sessions, "plan", &["one", "two"]);
+        let lease = LeaseChange::Take { holder: "me".into(), ttl: Duration::from_secs(300) };
+        let at = At { lease, ..At::END };
+        sessions.append_at(id, at, vec![Message::user("where?").into()]).expect("appended");
+        wait_for(&fixture, "plan.json", 3);
+        let path = fixture.path().join(to);
+        if command.is_empty() {
+            std::fs::create_dir(fixture.path().join("archive")).expect("a folder");
+            std::fs::rename(fixture.path().join("plan.json"), &path).expect("moved");
+        } else {
+            fixture.seed2(command);
+        }
+        let others = fixture.sessions();
+        assert_eq!(all(&others).len(), 1, "{to}: no second session");
+        drop(others);
+        let at = At { fence: Some(1), lease: LeaseChange::GiveBack, ..At::END };
+        sessions.append_at(id, at, vec![Message::assistant("there").into()]).expect("appended");
+        wait_for(&fixture, to, 4);
+        let listed = all(&sessions);
+        assert_eq!(listed.iter().map(|it| it.id()).collect::<Vec<_>>(), [id], "{to}");
+        assert_eq!(texts(&sessions, id), ["one", "two", "where?", "there"]);
+        assert!(!fixture.path().join("plan.json").exists(), "{to}");
+    }
+}
+
+#[test]
+fn the_summary_in_the_file_is_ours_until_something_is_said_after_it() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    let (by, usage) = ("extractive".to_owned(), Usage::default());
+    let body = Body::Summary(Summarized { text: "ours".into(), by, usage });
+    let summary = NewEntry::new(EntryId::new("summary").expect("an id"), now(), body);
+    fixture.store().append(&Owner::local(), id, At::END, &[summary]).expect("appended");
+    drop(sessions);
+    assert_eq!(fixture.json("plan.json")["contextSummary"], "ours");
+    add(&fixture.sessions(), id, &["three"]);
+    let shown = fixture.json("plan.json");
+    let shown = shown["contextSummary"].as_str().expect("a text");
+    assert!(shown.contains("Total messages: 3 (2 from user, 1 from assistant)"), "{shown}");
+}
+
+#[test]
+fn the_file_says_who_answered_last_if_a_later_reply_does_not() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let id = say(&sessions, "plan", &["question"]);
+    let used = |model: Option<&str>| {
+        let reply = Message { model: model.map(Into::into), ..Message::assistant("there") };
+        let sessions = fixture.sessions();
+        sessions.append(id, vec![reply.into()]).expect("appended");
+        drop(sessions);
+        let shown = fixture.json("plan.json")["metadata"].clone();
+        [&shown["provider"], &shown["model"]].map(|it| it.as_str().expect("a text").to_owned())
+    };
+    assert_eq!(used(None), ["unknown", "unknown"]);
+    assert_eq!(used(Some("acme/one")), ["acme", "one"]);
+    assert_eq!(used(None), ["acme", "one"]);
+    assert_eq!(used(Some("two")), ["unknown", "two"]);
+    // Another program asked another model, and was not answered yet.
+    let mut file = fixture.json("plan.json");
+    let said = file["messages"].as_array_mut().expect("a list");
+    said.push(serde_json::json!({"role": "user", "content": "and now?"}));
+    (file["metadata"]["provider"], file["metadata"]["model"]) = ("x".into(), "y".into());
+    std::fs::write(fixture.path().join("plan.json"), file.to_string()).expect("written");
+    let sessions = fixture.sessions();
+    add(&sessions, id, &["hello?"]);
+    drop(sessions);
+    let shown = fixture.json("plan.json")["metadata"].clone();
+    assert_eq!((&shown["provider"], &shown["model"]), (&"x".into(), &"y".into()));
+    assert_eq!(used(Some("acme/three")), ["acme", "three"]);
 }
 
 #[test]

@@ -39,6 +39,11 @@ impl Mirror {
             findings.push(found(what, FindingState::Repaired));
         }
         findings.extend(self.db.check(repair)?);
+        if repair && let Some(mut pass) = self.pass(BUSY)? {
+            let what = |name| format!("{name} was broken, and was written again");
+            let written = pass.write_broken()?.into_iter().map(what);
+            findings.extend(written.map(|what| found(what, FindingState::Repaired)));
+        }
         for (path, skipped) in &self.seen().skipped {
             let state = if skipped.damaged { FindingState::Damaged } else { FindingState::Noted };
             let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
@@ -70,10 +75,12 @@ impl Mirror {
     ) -> Result<Vec<Finding>> {
         let repair = repair && self.reach == Reach::All;
         let findings = self.db.check_session(owner, id, repair)?;
-        let one = self.db.mirrored(Some(id))?.pop().filter(|one| one.wanted().is_some());
+        let one = self.db.mirrored(Some(id))?.pop();
+        let one = one.filter(|one| one.header.is_none() || one.live().is_some());
         let Some(one) = one else { return Ok(findings) };
-        let is_entry = |f: &&Finding| f.state == FindingState::Damaged && f.what.starts_with("it ");
-        let (seq, what) = match (findings.iter().find(is_entry), one.is_whole()) {
+        // An entry, or the header.
+        let is_its = |f: &&Finding| f.state == FindingState::Damaged && f.what.starts_with("it");
+        let (seq, what) = match (findings.iter().find(is_its), one.is_whole()) {
             (Some(found), _) => (found.seq, found.what.clone()),
             (None, Err(StoreError::Damaged { what, .. })) => (None, what),
             _ => return Ok(findings),
@@ -97,8 +104,10 @@ impl Pass<'_> {
         let path = one.shown.as_ref().map(|shown| shown.at.path(&mirror.root));
         let file = path.as_ref().and_then(|path| read_own(path, id));
         let world = mirror.options.world.as_ref();
-        let rebuilt = one.header.as_ref().and_then(|head| rebuilt(world, head, ours, file, end));
-        let Some(Rebuilt { entries, copied, lost }) = rebuilt else {
+        let header = one.header.clone().or_else(|| file.as_ref()?.ours.clone());
+        let rebuilt =
+            header.map(|header| Some((rebuilt(world, &header, ours, file, end)?, header)));
+        let Some((Rebuilt { entries, copied, lost }, header)) = rebuilt.flatten() else {
             return Ok(("nothing is left to rebuild it from".to_owned(), FindingState::Damaged));
         };
         let came = format!("(entries: {}, from its file: {copied}, lost: {lost})", entries.len());
@@ -109,7 +118,7 @@ impl Pass<'_> {
         if !repair {
             return Ok((format!("it can be rebuilt {came}"), FindingState::Repairable));
         }
-        match self.damaged()?.replace_log(id, &entries) {
+        match self.damaged()?.replace_log(&header, &entries) {
             Err(StoreError::Corrupt { .. }) => {
                 let what = format!("the database is too damaged to rebuild it {came}");
                 return Ok((what, FindingState::Damaged));
@@ -120,11 +129,30 @@ impl Pass<'_> {
         if let Some((path, mut shown)) = path.zip(one.shown.clone()) {
             self.seen.skipped.remove(&path);
             (shown.entries, shown.made_of) = (entries.len() as u64, String::new());
-            self.keep(id, Some(shown))?;
+            // All that its file says is new to a header that comes from there.
+            self.keep(id, Some(shown).filter(|_| one.header.is_some()))?;
         }
         self.reload(id)?;
         self.fold(&BTreeSet::from([id]))?;
         Ok((format!("it was rebuilt {came}"), FindingState::Repaired))
+    }
+
+    /// Writes files that are broken again, if their logs are whole. Returns their names.
+    fn write_broken(&mut self) -> Result<Vec<String>> {
+        let broken = |path: &Path| self.seen.skipped.get(path).is_some_and(|it| it.damaged);
+        let mut files = Vec::new();
+        for one in self.all.values_mut() {
+            let Some(shown) = &mut one.shown else { continue };
+            let path = shown.at.path(&self.mirror.root);
+            if broken(&path) {
+                shown.made_of.clear();
+                files.push((one.id, path));
+            }
+        }
+        self.fold(&files.iter().map(|(id, _)| *id).collect())?;
+        files.retain(|(_, path)| !self.seen.skipped.contains_key(path));
+        let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into();
+        Ok(files.into_iter().map(|(_, path)| name(path)).collect())
     }
 
     /// The damaged database, before it is changed. A copy is kept in `.rethread/damaged/`, once.

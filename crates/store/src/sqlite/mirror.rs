@@ -120,14 +120,15 @@ impl SqliteStore {
         })
     }
 
-    /// Replaces a session's log. Its entries are indexed again.
-    pub(crate) fn replace_log(&self, id: SessionId, entries: &[NewEntry]) -> Result<()> {
-        let (db, place, owner) = (&self.db, self.db.place(), Owner::local());
+    /// Replaces a session's header and log. Its entries are indexed again.
+    pub(crate) fn replace_log(&self, header: &Header, entries: &[NewEntry]) -> Result<()> {
+        let (db, place, owner, id) = (&self.db, self.db.place(), Owner::local(), header.id);
         let new = Request::new(&owner, id, At::END, entries);
         db.write(WHAT, |tx| {
             let found = db.any_place_of(tx, &owner, id)?;
             found.lease.is_free(id, db.world.now())?;
             let n = found.n;
+            db.write_header(tx, n, header)?;
             for sql in [
                 "DELETE FROM entries WHERE session = ?1",
                 "DELETE FROM usage WHERE session = ?1",

@@ -177,6 +177,66 @@ fn a_damaged_header_hides_no_other_session_whatever_happened_to_its_file() {
     }
 }
 
+#[test]
+fn a_damaged_header_is_restored_from_the_file_with_what_another_program_says() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    drop(sessions);
+    let file = fixture.path().join("plan.json");
+    let starred = |text: String| text.replace("\"metadata\": {", "\"metadata\": {\"stars\": 5, ");
+    let text = std::fs::read_to_string(&file).expect("its file");
+    std::fs::write(&file, starred(text)).expect("written");
+    let before = fixture.sessions().get(id).expect("there").header;
+    assert!(!before.extra.is_empty());
+    for damaged in ["created_xt", "nwner"] {
+        let sql = "UPDATE sessions SET header = replace(header, ?1, ?2)";
+        let field = if damaged == "nwner" { "owner" } else { "created_at" };
+        assert_eq!(fixture.database().execute(sql, [field, damaged]), Ok(1));
+        assert_eq!(all(&fixture.sessions()).len(), 0, "{damaged}");
+        let found = checked(&fixture, id, false);
+        assert_eq!(found[0].1, Repairable, "{damaged}: {found:?}");
+        let found = checked(&fixture, id, true);
+        assert_eq!(found[0].1, Repaired, "{damaged}: {found:?}");
+        assert_eq!(checked(&fixture, id, true), []);
+        let sessions = fixture.sessions();
+        assert_eq!(sessions.get(id).expect("there").header, before, "{damaged}");
+        assert_eq!(texts(&sessions, id), ["one", "two"]);
+        drop(sessions);
+        assert_eq!(fixture.json("plan.json")["metadata"]["stars"], 5);
+    }
+}
+
+#[test]
+fn a_broken_file_of_a_whole_log_is_set_aside_and_written_again() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    drop(sessions);
+    let file = fixture.path().join("plan.json");
+    let whole = std::fs::read_to_string(&file).expect("its file");
+    let store = fixture.store();
+    for broken in [&whole[..whole.len() / 2], ""] {
+        std::fs::write(&file, broken).expect("broken");
+        let found = store.check(false).expect("checked");
+        assert!(found.iter().any(|it| it.what.starts_with("plan.json is left alone")), "{found:?}");
+        let found = store.check(true).expect("repaired");
+        let repaired: Vec<_> = found.iter().filter(|it| it.state == Repaired).collect();
+        assert!(repaired.iter().any(|it| it.what.starts_with("plan.json was broken")), "{found:?}");
+        assert_eq!(std::fs::read_to_string(&file).expect("its file"), whole);
+    }
+    let aside = std::fs::read_dir(fixture.path()).expect("listed").flatten();
+    let aside = aside.filter(|it| it.file_name().to_string_lossy().contains("unreadable"));
+    assert_eq!(aside.count(), 2, "each is kept");
+    // The only whole copy is not written over.
+    flip(&fixture, 0);
+    std::fs::write(&file, "").expect("broken");
+    drop(store);
+    fixture.store().check(true).expect("checked");
+    assert_eq!(std::fs::read_to_string(&file).expect("its file"), "");
+    assert_eq!(checked(&fixture, id, true)[0].1, Repaired);
+}
+
 /// Overwrites pages of the database that hold rows of `entries`: leaves, overflow pages, or the inner
 /// page above the leaves. Returns how many there were.
 fn damage_pages(fixture: &Fixture, kind: &str, every: usize) -> usize {

@@ -56,14 +56,17 @@ pub fn rebuild(
     likeness: impl Fn(&Body) -> Option<Likeness>,
     lost: impl Fn(Option<Timestamp>) -> NewEntry,
 ) -> Rebuilt {
-    let ids: HashSet<_> = log.iter().map(|entry| entry.id.clone()).collect();
-    let by_id = copy.iter().any(|new| ids.contains(&new.id));
+    let mut ids = HashSet::new();
     let mut slots: Vec<Option<NewEntry>> = vec![None; usize::try_from(end).unwrap_or_default()];
     for Entry { seq, id, at, body, measure, .. } in log {
-        if let Some(slot) = usize::try_from(seq).ok().and_then(|seq| slots.get_mut(seq)) {
+        // A damaged index may give the same entry at two positions.
+        if ids.insert(id.clone())
+            && let Some(slot) = usize::try_from(seq).ok().and_then(|seq| slots.get_mut(seq))
+        {
             *slot = Some(NewEntry { id, at, body, measure });
         }
     }
+    let by_id = copy.iter().any(|new| ids.contains(&new.id));
     let key = |new: &NewEntry| match by_id {
         true => Some(fingerprint("id", new.id.as_str())),
         false => likeness(&new.body),

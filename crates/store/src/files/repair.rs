@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use rethread_core::merge::{Rebuilt, rebuild};
 use rethread_core::store::{Finding, FindingState, Result, Upkeep};
-use rethread_core::{Body, Entry, Header, NewEntry, Owner, SessionId, Store, StoreError, World};
+use rethread_core::{Body, Entry, Header, NewEntry, Owner, SessionId, StoreError, World};
 
 use super::disk::{Disk, Real, failed, names, random};
-use super::import_edits::entries_of;
-use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach, lock};
+use super::import_edits::{IMPORTED, entries_of};
+use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach, Seen, lock};
 use super::visible::{self, Visible, likeness};
 use crate::sqlite::{Mirrored, SqliteStore};
 
@@ -29,14 +29,13 @@ impl Mirror {
         let repair = repair && self.reach == Reach::All;
         let found = |what, state| Finding { session: None, seq: None, what, state };
         let mut findings = Vec::new();
-        if repair
-            && self.db.has_damaged_entries()?
-            && let Some(mut pass) = self.pass(BUSY)?
-            && let Some(lost) = pass.damaged()?.remake_entries()?
-        {
-            let what =
-                format!("pages of `entries` were damaged; entries that cannot be read: {lost}");
-            findings.push(found(what, FindingState::Repaired));
+        if repair && self.db.has_damaged_entries()? {
+            let (mut seen, _lock) = (self.seen(), lock(&self.root)?);
+            if let Some(lost) = self.damaged(&mut seen)?.remake_entries()? {
+                let what =
+                    format!("pages of `entries` were damaged; entries that cannot be read: {lost}");
+                findings.push(found(what, FindingState::Repaired));
+            }
         }
         findings.extend(self.db.check(repair)?);
         if repair && let Some(mut pass) = self.pass(BUSY)? {
@@ -92,19 +91,29 @@ impl Mirror {
         let what = format!("{what}; {done}");
         Ok(vec![Finding { session: Some(id), seq, what, state }])
     }
+
+    /// The damaged database, before it is changed. A copy is kept in `.rethread/damaged/`, once.
+    fn damaged(&self, seen: &mut Seen) -> Result<&SqliteStore> {
+        if !std::mem::replace(&mut seen.copied, true) {
+            let (disk, world) = (self.options.disk.as_ref(), self.options.world.as_ref());
+            keep_aside(disk, world, &self.root, |to| self.db.copy_to(to))?;
+        }
+        self.commit()
+    }
 }
 
 impl Pass<'_> {
     /// Rebuilds a damaged log, if `repair`; returns what was done, or would be.
     fn mend(&mut self, one: &Mirrored, repair: bool) -> Result<(String, FindingState)> {
-        let (mirror, owner, id) = (self.mirror, Owner::local(), one.id);
-        let end = one.entries.max(one.shown.as_ref().map_or(0, |shown| shown.entries));
-        let readable = |seq| self.db.read(&owner, id, seq..seq + 1).ok()?.pop();
-        let ours: Vec<Entry> = (0..end).filter_map(readable).collect();
-        let path = one.shown.as_ref().map(|shown| shown.at.path(&mirror.root));
+        let (mirror, id) = (self.mirror, one.id);
+        let (ours, rows) = self.db.readable(id)?;
+        let last = ours.last().map_or(0, |entry| entry.seq + 1);
+        let end = one.shown.as_ref().map_or(0, |shown| shown.entries).max(rows).max(last);
+        let at = one.shown.as_ref().map(|shown| shown.at.clone()).or_else(|| one.wanted());
+        let path = at.map(|at| at.path(&mirror.root));
         let file = path.as_ref().and_then(|path| read_own(path, id));
         let world = mirror.options.world.as_ref();
-        let header = one.header.clone().or_else(|| file.as_ref()?.ours.clone());
+        let header = one.header.clone().or_else(|| header_of(file.as_ref()?, one));
         let rebuilt =
             header.map(|header| Some((rebuilt(world, &header, ours, file, end)?, header)));
         let Some((Rebuilt { entries, copied, lost }, header)) = rebuilt.flatten() else {
@@ -118,7 +127,7 @@ impl Pass<'_> {
         if !repair {
             return Ok((format!("it can be rebuilt {came}"), FindingState::Repairable));
         }
-        match self.damaged()?.replace_log(&header, &entries) {
+        match mirror.damaged(&mut self.seen)?.replace_log(&header, &entries) {
             Err(StoreError::Corrupt { .. }) => {
                 let what = format!("the database is too damaged to rebuild it {came}");
                 return Ok((what, FindingState::Damaged));
@@ -153,15 +162,6 @@ impl Pass<'_> {
         files.retain(|(_, path)| !self.seen.skipped.contains_key(path));
         let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into();
         Ok(files.into_iter().map(|(_, path)| name(path)).collect())
-    }
-
-    /// The damaged database, before it is changed. A copy is kept in `.rethread/damaged/`, once.
-    fn damaged(&mut self) -> Result<&SqliteStore> {
-        if !std::mem::replace(&mut self.seen.copied, true) {
-            let (root, world) = (&self.mirror.root, self.mirror.options.world.as_ref());
-            keep_aside(self.options.disk.as_ref(), world, root, |to| self.db.copy_to(to))?;
-        }
-        self.commit()
     }
 }
 
@@ -205,6 +205,17 @@ pub(crate) fn read_own(path: &Path, id: SessionId) -> Option<Visible> {
     path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
     let is_own = |file: &Visible| file.ours.as_ref().is_none_or(|header| header.id == id);
     visible::read(path).ok().filter(is_own)
+}
+
+/// The header of a session from its file. Anyone can write a header into a file that we have not
+/// examined, so such a session is treated as imported.
+fn header_of(file: &Visible, one: &Mirrored) -> Option<Header> {
+    let theirs = || Some(Header::new(one.id, Owner::local(), file.created_at?));
+    let mut header = file.ours.clone().or_else(theirs)?;
+    if file.ours.is_none() || one.shown.as_ref().is_none_or(|shown| shown.sum != file.sum) {
+        header.imported.get_or_insert_with(|| IMPORTED.to_owned());
+    }
+    Some(header)
 }
 
 /// A log of `end` entries, rebuilt from what can be read of it and the session's file; `None` if

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rethread_core::store::{At, Result};
-use rethread_core::{Header, NewEntry, Owner, Raw, SessionId, Tally};
+use rethread_core::{Entry, Header, NewEntry, Owner, Raw, SessionId, Store, Tally};
 use rusqlite::{Row, params, params_from_iter};
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,19 @@ impl SqliteStore {
                 done.or_store_error(self.db.place(), WHAT).map(drop)
             })
         })
+    }
+
+    /// The entries of a log that can be read, and the number of its rows. Their positions are not to
+    /// be trusted.
+    pub(crate) fn readable(&self, id: SessionId) -> Result<(Vec<Entry>, u64)> {
+        let (db, owner) = (&self.db, Owner::local());
+        let seqs = db.read(|snapshot| db.seqs(snapshot, db.any_place_of(snapshot, &owner, id)?.n));
+        let seqs = unless_damaged(seqs)?.unwrap_or_default();
+        let entry = |seq: &i64| {
+            let seq = u64::try_from(*seq).ok()?;
+            self.read(&owner, id, seq..seq.checked_add(1)?).ok()?.pop()
+        };
+        Ok((seqs.iter().filter_map(entry).collect(), seqs.len() as u64))
     }
 
     /// Replaces a session's header and log. Its entries are indexed again.

@@ -2,13 +2,16 @@
 //!
 //! SQLite refuses to empty or drop a B-tree with a damaged page. Derived data is therefore removed
 //! from the schema table and rebuilt from the entries; its old pages stay in the file, unused.
-//! Tables that are not derived (`sessions`, `entries`, `keys`, `blobs`) are not touched, with one
-//! exception: if another copy of the log exists, [`Db::remake_entries`] makes room for it.
+//! Tables that are not derived (`sessions`, `entries`, `keys`, `blobs`) are not touched, with two
+//! exceptions: the indexes of `keys` have all of its columns; and if another copy of the log exists,
+//! [`Db::remake_entries`] makes room for it.
+
+use std::collections::{BTreeMap, HashMap};
 
 use rethread_core::StoreError;
 use rethread_core::store::{Finding, FindingState, Result};
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params, params_from_iter};
 
 use super::Db;
 use super::column::{self, TextBytes};
@@ -38,6 +41,9 @@ const TABLES: [(&str, &[(&str, &str)]); 4] = [
     ("keys", &[("sqlite_autoindex_keys_1", ""), ("keys_session", "")]),
     ("blobs", &[("blobs_hash", "")]),
 ];
+
+/// A row of `keys`: owner, key and session.
+type KeyRow = (TextBytes, TextBytes, i64);
 
 /// The tables of the search index.
 pub(super) const SEARCH: [&str; 5] =
@@ -89,24 +95,38 @@ impl Db {
         for (table, indexes) in TABLES {
             let whole = self.can_be_read(&format!("{table} NOT INDEXED"))?;
             if !whole {
-                note(format!("pages of `{table}` are damaged"), FindingState::Damaged);
+                let saved = match table {
+                    "keys" => unless_damaged(self.keys_in_indexes())?,
+                    _ => None,
+                };
+                let state = saved.as_ref().map_or(FindingState::Damaged, |_| repairable(repair));
+                note(format!("pages of `{table}` are damaged"), state);
+                if let Some(keys) = saved {
+                    if repair {
+                        self.remake_keys(&keys)?;
+                    }
+                    continue;
+                }
             }
             let said = if whole {
                 self.lines(&format!("integrity_check('{table}')"))?
             } else {
                 Vec::new()
             };
+            let names = |line: &String, index: &str| {
+                line.ends_with(index) || line.contains(&format!("{index} "))
+            };
+            // What is wrong inside a page is reported without a name.
+            let unnamed = said.iter().any(|line| !indexes.iter().any(|(it, _)| names(line, it)));
             for (index, rows) in indexes {
-                let named =
-                    |line: &String| line.ends_with(index) || line.contains(&format!("{index} "));
                 let read = self.can_be_read(&format!("{table} INDEXED BY {index} {rows}"))?;
-                if read && !said.iter().any(named) {
+                if read && !unnamed && !said.iter().any(|line| names(line, index)) {
                     continue;
                 }
                 // An index rebuilt from a table that lost rows would lack them too.
                 let state = match (whole, repair) {
                     (false, _) => FindingState::Damaged,
-                    (true, true) => match self.remake_index(table, index) {
+                    (true, true) => match self.remake_index(index) {
                         Ok(()) => FindingState::Repaired,
                         Err(StoreError::Corrupt { .. } | StoreError::Backend { .. }) => {
                             FindingState::Damaged
@@ -146,49 +166,75 @@ impl Db {
         Ok(unless_damaged(read)?.is_some())
     }
 
-    /// The lines that SQLite's check prints, up to the point where it fails itself.
+    /// The lines that SQLite's check prints. If it fails itself, the last one says so.
     pub(super) fn lines(&self, pragma: &str) -> Result<Vec<String>> {
         self.read(|snapshot| {
             let mut said = Vec::new();
-            let prepared =
-                snapshot.prepare(&format!("PRAGMA {pragma}")).or_store_error(self.place(), WHAT);
-            let Some(mut statement) = unless_damaged(prepared)? else { return Ok(said) };
-            let rows = statement.query_map([], |row| column::lossy(row, 0));
-            let Some(rows) = unless_damaged(rows.or_store_error(self.place(), WHAT))? else {
-                return Ok(said);
+            let mut check = || {
+                let mut statement = snapshot.prepare(&format!("PRAGMA {pragma}"))?;
+                let mut rows = statement.query([])?;
+                while let Some(row) = rows.next()? {
+                    let text = column::lossy(row, 0)?;
+                    let lines = text.lines();
+                    let lines = lines.filter(|line| *line != "ok" && !line.starts_with("***"));
+                    said.extend(lines.map(str::to_owned));
+                }
+                Ok::<(), rusqlite::Error>(())
             };
-            for row in rows {
-                let Some(text) = unless_damaged(row.or_store_error(self.place(), WHAT))? else {
-                    break;
-                };
-                let lines = text.lines().filter(|line| *line != "ok" && !line.starts_with("***"));
-                said.extend(lines.map(str::to_owned));
+            let checked = check().or_store_error(self.place(), WHAT);
+            if unless_damaged(checked)?.is_none() {
+                said.push("SQLite's check failed at a damaged page".to_owned());
             }
             Ok(said)
         })
     }
 
-    fn remake_index(&self, table: &str, index: &str) -> Result<()> {
+    fn remake_index(&self, index: &str) -> Result<()> {
         match index.starts_with("sqlite_") {
             false => self.remake(&[index]),
-            // The index of a constraint is created with its table.
-            true => self.remake_keys(table),
+            // The index of a constraint is created with its table, which is `keys`.
+            true => {
+                self.remake_keys(&self.keys_from(
+                    "SELECT rowid, owner, key, session FROM keys NOT INDEXED",
+                    |row| Ok((text(row, 1)?, text(row, 2)?, row.get(3)?)),
+                )?)
+            }
         }
     }
 
-    /// Rebuilds `keys` from its own rows.
-    fn remake_keys(&self, table: &str) -> Result<()> {
-        let rows: Vec<(TextBytes, TextBytes, i64)> = self.read(|snapshot| {
-            let sql = format!("SELECT owner, key, session FROM {table} NOT INDEXED");
-            let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
-            let text = |row: &Row<'_>, at| column::bytes(row, at).map(TextBytes);
-            let rows =
-                statement.query_map([], |row| Ok((text(row, 0)?, text(row, 1)?, row.get(2)?)));
+    /// The keys, if pages of their table are damaged: its two indexes have all of its columns.
+    fn keys_in_indexes(&self) -> Result<Vec<KeyRow>> {
+        let sessions = self
+            .keys_from("SELECT rowid, session FROM keys INDEXED BY keys_session", |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+            })?;
+        let sessions: HashMap<i64, i64> = sessions.into_iter().collect();
+        let named = "SELECT rowid, owner, key FROM keys INDEXED BY sqlite_autoindex_keys_1";
+        let named =
+            self.keys_from(named, |row| Ok((row.get::<_, i64>(0)?, text(row, 1)?, text(row, 2)?)))?;
+        let whole = named.into_iter().filter_map(|(rowid, owner, key)| {
+            sessions.get(&rowid).map(|session| (owner, key, *session))
+        });
+        Ok(whole.collect())
+    }
+
+    fn keys_from<T>(
+        &self,
+        sql: &str,
+        each: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        self.read(|snapshot| {
+            let mut statement = snapshot.prepare(sql).or_store_error(self.place(), WHAT)?;
+            let rows = statement.query_map([], each);
             rows.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
-        })?;
-        self.remake_with(&[table], |tx| {
-            let sql = format!("INSERT INTO {table} (owner, key, session) VALUES (?1, ?2, ?3)");
-            let mut insert = tx.prepare(&sql).or_store_error(self.place(), WHAT)?;
+        })
+    }
+
+    /// Rebuilds `keys` from these rows.
+    fn remake_keys(&self, rows: &[KeyRow]) -> Result<()> {
+        self.remake_with(&["keys"], |tx| {
+            let sql = "INSERT OR IGNORE INTO keys (owner, key, session) VALUES (?1, ?2, ?3)";
+            let mut insert = tx.prepare(sql).or_store_error(self.place(), WHAT)?;
             rows.iter().try_for_each(|(owner, key, session)| {
                 let done = insert.execute(params![owner, key, session]);
                 done.or_store_error(self.place(), WHAT).map(drop)
@@ -239,15 +285,15 @@ impl Db {
     /// Rebuilds `entries` with every row that can be read. Each of the others is replaced by a row
     /// that fails its check, so that no log gets shorter unnoticed. Returns the number of those.
     pub(super) fn remake_entries(&self) -> Result<u64> {
-        let all = "SELECT rid, session, seq FROM entries INDEXED BY entries_seq ORDER BY rid";
-        let blank = "INSERT INTO entries (rid, session, seq, at, id, hash, tokens, t_messages, \
-            t_queries, t_tokens, body) VALUES (?1, ?2, ?3, 0, 'lost-' || ?1, x'', 0, 0, 0, 0, x'')";
+        let blank = "INSERT OR IGNORE INTO entries (rid, session, seq, at, id, hash, tokens, \
+            t_messages, t_queries, t_tokens, body) VALUES (?1, ?2, ?3, 0, 'lost-' || ?1, x'', 0, 0, 0, \
+            0, x'')";
         let mut lost = 0;
         // This reads the file as it was before the transaction. SQLite writes nothing more on a
         // connection that encountered a damaged page.
         self.remake_with(&["entries"], |tx| {
             self.read(|before| {
-                let mut rows = before.prepare(all).or_store_error(self.place(), WHAT)?;
+                let mut unreadable = Vec::new();
                 let mut row = before
                     .prepare("SELECT * FROM entries WHERE rid = ?1")
                     .or_store_error(self.place(), WHAT)?;
@@ -255,27 +301,59 @@ impl Db {
                 let marks = vec!["?"; columns].join(", ");
                 let copy = format!("INSERT INTO entries VALUES ({marks})");
                 let mut copy = tx.prepare(&copy).or_store_error(self.place(), WHAT)?;
-                let mut blank = tx.prepare(blank).or_store_error(self.place(), WHAT)?;
-                let places = rows.query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]));
-                for place in places.or_store_error(self.place(), WHAT)? {
-                    let place: [i64; 3] = place.or_store_error(self.place(), WHAT)?;
-                    let values = row.query_row([place[0]], |row| {
+                for (rid, [session, seq]) in self.places(before)? {
+                    let values = row.query_row([rid], |row| {
                         (0..columns).map(|column| row.get(column)).collect::<rusqlite::Result<_>>()
                     });
-                    let values: Option<Vec<Value>> =
-                        unless_damaged(values.or_store_error(self.place(), WHAT))?;
-                    lost += u64::from(values.is_none());
-                    let inserted = match values {
-                        Some(values) => copy.execute(params_from_iter(values)),
-                        None => blank.execute(place),
-                    };
-                    inserted.or_store_error(self.place(), WHAT)?;
+                    let values = values.optional().or_store_error(self.place(), WHAT);
+                    let values: Option<Vec<Value>> = unless_damaged(values)?.flatten();
+                    match values.map(|values| copy.execute(params_from_iter(values))) {
+                        Some(Ok(_)) => {}
+                        // A row with flipped bits may be one that the table refuses.
+                        Some(Err(error))
+                            if error.sqlite_error_code()
+                                != Some(ErrorCode::ConstraintViolation) =>
+                        {
+                            return Err(error).or_store_error(self.place(), WHAT);
+                        }
+                        _ => unreadable.push([rid, session, seq]),
+                    }
+                }
+                let mut blank = tx.prepare(blank).or_store_error(self.place(), WHAT)?;
+                for place in unreadable {
+                    let inserted = blank.execute(place).or_store_error(self.place(), WHAT)?;
+                    lost += inserted as u64;
                 }
                 Ok(())
             })
         })?;
         Ok(lost)
     }
+
+    /// Session and seq of every row of `entries` that can be found, in the table or in its index.
+    fn places(&self, snapshot: &Connection) -> Result<BTreeMap<i64, [i64; 2]>> {
+        let mut places = BTreeMap::new();
+        // What the table says is right, if it can be read.
+        for from in ["INDEXED BY entries_seq", "NOT INDEXED"] {
+            let sql = format!("SELECT rid, session, seq FROM entries {from}");
+            let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
+            let mut rows = statement.query([]).or_store_error(self.place(), WHAT)?;
+            while let Some(Some(row)) =
+                unless_damaged(rows.next().or_store_error(self.place(), WHAT))?
+            {
+                let [rid, session, seq] =
+                    [0, 1, 2].map(|at| column::integer(row, at).ok().flatten());
+                if let (Some(rid), Some(session), Some(seq)) = (rid, session, seq) {
+                    places.insert(rid, [session, seq]);
+                }
+            }
+        }
+        Ok(places)
+    }
+}
+
+fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<TextBytes> {
+    column::bytes(row, at).map(TextBytes)
 }
 
 /// The statements of the schema that create this, and what belongs to it.

@@ -284,10 +284,7 @@ impl Db {
         id: SessionId,
     ) -> Result<Vec<Finding>> {
         let n = self.session_row(snapshot, owner, id)?.n;
-        let sql = "SELECT seq FROM entries INDEXED BY entries_seq WHERE session = ?1 ORDER BY seq";
-        let mut statement = snapshot.prepare(sql).or_store_error(self.place(), WHAT)?;
-        let seqs = statement.query_map([n], |row| row.get::<_, i64>(0));
-        let seqs: Vec<i64> = seqs.and_then(Iterator::collect).or_store_error(self.place(), WHAT)?;
+        let seqs = self.seqs(snapshot, n)?;
         let sql = format!("SELECT {} FROM entries WHERE session = ?1 AND seq = ?2", row::COLUMNS);
         let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
         let mut log = LogCheck::new(id);
@@ -304,6 +301,14 @@ impl Db {
             }
         }
         Ok(log.audit.findings())
+    }
+
+    /// The positions of all rows of a log, according to their index.
+    pub(super) fn seqs(&self, snapshot: &Connection, n: i64) -> Result<Vec<i64>> {
+        let sql = "SELECT seq FROM entries INDEXED BY entries_seq WHERE session = ?1 ORDER BY seq";
+        let mut statement = snapshot.prepare(sql).or_store_error(self.place(), WHAT)?;
+        let seqs = statement.query_map([n], |row| row.get(0));
+        seqs.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
     }
 
     fn check_rows(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {

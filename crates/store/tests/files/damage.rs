@@ -2,7 +2,7 @@
 
 use rethread_core::store::FindingState::{Damaged, Repairable, Repaired};
 use rethread_core::store::{Filter, Finding, FindingState};
-use rethread_core::{Body, Owner, SessionId, Sessions};
+use rethread_core::{Body, New, Owner, SessionId, Sessions};
 
 use crate::fixture::{Fixture, add, all, say, texts, tool_round};
 
@@ -208,6 +208,73 @@ fn a_damaged_header_is_restored_from_the_file_with_what_another_program_says() {
 }
 
 #[test]
+fn a_damaged_header_of_another_programs_session_is_made_from_its_file() {
+    let fixture = Fixture::new();
+    std::fs::create_dir_all(fixture.path()).expect("the directory");
+    fixture.seed2(&["save", "theirs", "one", "two"]);
+    let sessions = fixture.sessions();
+    let before = all(&sessions).remove(0);
+    drop(sessions);
+    let sql = "UPDATE sessions SET header = replace(header, 'created_at', 'created_xt')";
+    assert_eq!(fixture.database().execute(sql, []), Ok(1));
+    let found = checked(&fixture, before.id(), true);
+    assert_eq!(found[0].1, Repaired, "{found:?}");
+    let after = all(&fixture.sessions());
+    assert_eq!(after.len(), 1, "{after:?}");
+    assert_eq!(after[0].header, before.header, "its tools are off, as before");
+}
+
+#[test]
+fn a_page_of_keys_is_rebuilt_from_their_indexes() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let key = |number: u64| rethread_core::Key::new(format!("file:{number}")).expect("a key");
+    let ids: Vec<SessionId> = (0..20)
+        .map(|number| sessions.create(&New::default(), Some(&key(number))).expect("created").id())
+        .collect();
+    drop(sessions);
+    assert!(damage_pages_of(&fixture, "keys", "leaf", 1) > 0);
+    let sessions = fixture.sessions();
+    let (_, found) = sessions.doctor(false, |_, _| {}).expect("checked");
+    assert!(found.iter().any(|it| it.state == Repairable), "{found:?}");
+    sessions.doctor(true, |_, _| {}).expect("repaired");
+    for (number, id) in (0..).zip(&ids) {
+        assert_eq!(sessions.resolve(&key(number)).expect("read"), Some(*id));
+        assert_eq!(sessions.get(*id).expect("there").keys, [key(number)]);
+    }
+    let (_, found) = sessions.doctor(false, |_, _| {}).expect("checked");
+    assert!(found.iter().all(|it| it.state == FindingState::Noted), "{found:?}");
+}
+
+#[test]
+fn rows_that_the_table_would_refuse_and_rows_out_of_order_do_not_stop_the_others() {
+    // The header of the first leaf of `entries`, and of the first leaf of its index, bit by bit.
+    for (name, every) in [("entries", 23), ("entries_seq", 31)] {
+        let fixture = Fixture::new();
+        let sessions = fixture.sessions();
+        let texts: Vec<String> = (0..40).map(|n| format!("{n} {}", "x".repeat(n))).collect();
+        let said: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let id = say(&sessions, "plan", &said);
+        drop(sessions);
+        let path = fixture.path().join(".rethread/sessions.db");
+        let page = pages(&fixture, name, "leaf")[0];
+        let whole = std::fs::read(&path).expect("read");
+        for bit in (0..4_096 * 8).step_by(every * 8 + 1) {
+            let mut bytes = whole.clone();
+            bytes[(page - 1) * 4_096 + bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &bytes).expect("written");
+            let sessions = fixture.sessions();
+            let done = sessions.doctor(true, |_, _| {});
+            let read = sessions.read(id, 0..u64::MAX);
+            assert!(done.is_ok() && read.is_ok(), "{name}, bit {bit}: {done:?}, {read:?}");
+            assert_eq!(crate::fixture::texts(&sessions, id), texts, "{name}, bit {bit}: {done:?}");
+            drop(sessions);
+            std::fs::remove_dir_all(fixture.path().join(".rethread/damaged")).ok();
+        }
+    }
+}
+
+#[test]
 fn a_broken_file_of_a_whole_log_is_set_aside_and_written_again() {
     let fixture = Fixture::new();
     let sessions = fixture.sessions();
@@ -237,16 +304,18 @@ fn a_broken_file_of_a_whole_log_is_set_aside_and_written_again() {
     assert_eq!(checked(&fixture, id, true)[0].1, Repaired);
 }
 
-/// Overwrites pages of the database that hold rows of `entries`: leaves, overflow pages, or the inner
-/// page above the leaves. Returns how many there were.
-fn damage_pages(fixture: &Fixture, kind: &str, every: usize) -> usize {
-    let sql = "SELECT pageno FROM dbstat WHERE name = 'entries' AND pagetype = ?1 ORDER BY pageno";
-    let pages: Vec<usize> = {
-        let database = fixture.database();
-        let mut pages = database.prepare(sql).expect("the pages");
-        let pages = pages.query_map([kind], |row| row.get::<_, i64>(0)).expect("rows");
-        pages.map(|page| page.expect("a row") as usize).collect()
-    };
+/// The pages of a table or an index: leaves, overflow pages, or the inner page above the leaves.
+fn pages(fixture: &Fixture, name: &str, kind: &str) -> Vec<usize> {
+    let sql = "SELECT pageno FROM dbstat WHERE name = ?1 AND pagetype = ?2 ORDER BY pageno";
+    let database = fixture.database();
+    let mut pages = database.prepare(sql).expect("the pages");
+    let pages = pages.query_map([name, kind], |row| row.get::<_, i64>(0)).expect("rows");
+    pages.map(|page| page.expect("a row") as usize).collect()
+}
+
+/// Overwrites every n-th of these pages. Returns how many there were.
+fn damage_pages_of(fixture: &Fixture, name: &str, kind: &str, every: usize) -> usize {
+    let pages = pages(fixture, name, kind);
     let path = fixture.path().join(".rethread/sessions.db");
     let mut bytes = std::fs::read(&path).expect("read");
     for page in pages.iter().skip(every / 2).step_by(every) {
@@ -279,7 +348,7 @@ fn damaged_pages_of_the_log_are_rebuilt_from_the_files() {
         ids.retain(|id| *id != trashed);
         let before: Vec<_> = ids.iter().map(|id| bodies(&sessions, *id)).collect();
         drop(sessions);
-        assert!(damage_pages(&fixture, kind, every) >= every, "{kind}");
+        assert!(damage_pages_of(&fixture, "entries", kind, every) >= every, "{kind}");
         let sessions = fixture.sessions();
         let page = sessions.list(&Filter::default(), None, 99).expect("listed");
         assert_eq!(page.sessions.len() + page.damaged.len(), 11, "{kind}: the list names them all");

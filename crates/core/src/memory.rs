@@ -230,7 +230,7 @@ impl Store for MemoryStore {
                     && other.header.trash.is_none()
             })
         };
-        let mut sessions: Vec<Session> = all
+        let sessions = all
             .iter()
             .filter(|s| {
                 filter.workspace.is_none() || s.header.profile.workspace == filter.workspace
@@ -240,16 +240,7 @@ impl Store for MemoryStore {
             .filter(|s| s.header.trash.is_some() == filter.trashed)
             .map(|stored| state.session(stored))
             .collect();
-        let place = |session: &Session| (session.last_activity_at, session.id());
-        sessions.sort_by_key(|session| std::cmp::Reverse(place(session)));
-        if let Some(Cursor { at, id }) = after {
-            sessions.retain(|session| place(session) < (at, id));
-        }
-        let more = sessions.len() > limit;
-        sessions.truncate(limit);
-        let next = sessions.last().filter(|_| more);
-        let next = next.map(|last| Cursor { at: last.last_activity_at, id: last.id() });
-        Ok(Page { sessions, next, damaged: Vec::new() })
+        Ok(Page::of(sessions, after, limit))
     }
 
     fn append(

@@ -3,7 +3,7 @@
 //! They are compared by a [`Likeness`] of each message, which the owner of the copy defines: programs
 //! that rewrite a conversation assign new ids and times, and leave messages out.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -57,23 +57,17 @@ pub fn rebuild(
     lost: impl Fn(Option<Timestamp>) -> NewEntry,
 ) -> Rebuilt {
     let mut ids = HashSet::new();
-    let mut slots: Vec<Option<NewEntry>> = vec![None; usize::try_from(end).unwrap_or_default()];
-    for Entry { seq, id, at, body, measure, .. } in log {
-        // A damaged index may give the same entry at two positions.
-        if ids.insert(id.clone())
-            && let Some(slot) = usize::try_from(seq).ok().and_then(|seq| slots.get_mut(seq))
-        {
-            *slot = Some(NewEntry { id, at, body, measure });
-        }
-    }
+    // A damaged index may give the same entry at two positions.
+    let log = log.into_iter().filter(|entry| entry.seq < end && ids.insert(entry.id.clone()));
+    let new = |Entry { seq, id, at, body, measure, .. }| (seq, NewEntry { id, at, body, measure });
+    let mut slots: BTreeMap<u64, NewEntry> = log.map(new).collect();
     let by_id = copy.iter().any(|new| ids.contains(&new.id));
     let key = |new: &NewEntry| match by_id {
         true => Some(fingerprint("id", new.id.as_str())),
         false => likeness(&new.body),
     };
-    let known = slots.iter().enumerate();
-    let known = known.filter_map(|(seq, slot)| slot.as_ref().and_then(key).map(|key| (seq, key)));
-    let (seqs, keys): (Vec<usize>, Vec<_>) = known.map(|(seq, key)| (seq, Some(key))).unzip();
+    let known = slots.iter().filter_map(|(seq, entry)| Some((*seq, Some(key(entry)?))));
+    let (seqs, keys): (Vec<u64>, Vec<_>) = known.unzip();
     let alignment = Alignment::of(&keys, &copy.iter().map(key).collect::<Vec<_>>());
     let (mut next, mut copied) = (0, 0);
     for (new, place) in copy.into_iter().zip(alignment.places) {
@@ -82,23 +76,22 @@ pub fn rebuild(
             // It is at another position of the log.
             None if ids.contains(&new.id) => next,
             None => {
-                let free = slots.iter().skip(next).position(Option::is_none);
-                let free = free.map_or(slots.len(), |free| next + free);
-                slots.resize(slots.len().max(free + 1), None);
-                slots[free] = Some(new);
+                let free = (next..).find(|seq| !slots.contains_key(seq)).unwrap_or(next);
+                slots.insert(free, new);
                 copied += 1;
                 free + 1
             }
         };
     }
-    let missing = slots.iter().filter(|slot| slot.is_none()).count();
-    let mut before = None;
-    let filled = slots.into_iter().map(|slot| {
-        let entry = slot.unwrap_or_else(|| lost(before));
+    let end = slots.last_key_value().map_or(end, |(last, _)| end.max(last + 1));
+    let (known, mut before) = (slots.len(), None);
+    let filled = (0..end).map(|seq| {
+        let entry = slots.remove(&seq).unwrap_or_else(|| lost(before));
         before = Some(entry.at);
         entry
     });
-    Rebuilt { entries: filled.collect(), copied, lost: missing }
+    let entries: Vec<NewEntry> = filled.collect();
+    Rebuilt { lost: entries.len() - known, entries, copied }
 }
 
 #[cfg(test)]

@@ -298,6 +298,20 @@ pub struct Page {
     pub damaged: Vec<SessionId>,
 }
 
+impl Page {
+    /// The page after a cursor, from all sessions of a list in any order.
+    pub fn of(mut sessions: Vec<Session>, after: Option<Cursor>, limit: usize) -> Page {
+        let place = |session: &Session| (session.last_activity_at, session.id());
+        sessions.sort_by_key(|session| std::cmp::Reverse(place(session)));
+        sessions.retain(|session| after.is_none_or(|after| place(session) < (after.at, after.id)));
+        let more = sessions.len() > limit;
+        sessions.truncate(limit);
+        let last = sessions.last().filter(|_| more).map(place);
+        let next = last.map(|(at, id)| Cursor { at, id });
+        Page { sessions, next, damaged: Vec::new() }
+    }
+}
+
 /// Changes to a header. `None` leaves a field unchanged; `Some(None)` empties it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs, reason = "the fields say what they are")]

@@ -126,6 +126,6 @@ fn a_turn_does_not_wait_for_its_own_file_to_be_written() {
         told.send(waited).expect("the test waits");
     });
     *disk.0.lock().expect("not poisoned") = Some(("index.json", deed));
-    store.mirror.fold_dirty(None);
+    store.mirror.fold_dirty();
     assert_eq!(heard.try_recv(), Ok(Ok(true)), "it was answered in the middle of the fold");
 }

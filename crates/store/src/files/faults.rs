@@ -246,7 +246,7 @@ fn a_day(
     let lease = store.lease(&owner, header.id, "me", ttl)?;
     append(At { fence: Some(lease.fence), ..At::head(3) }, &["four"], acknowledged)?;
     store.lease(&owner, header.id, "me", Duration::ZERO)?;
-    store.mirror.fold_dirty(None);
+    store.mirror.fold_dirty();
     append(At::END, &["five"], acknowledged)?;
     let change = Change { name: Some(Name::new("scheme").expect("a name")), ..Change::default() };
     store.update(&owner, header.id, &change)?;
@@ -257,7 +257,7 @@ fn a_day(
         let lease = store.lease(&owner, header.id, "me", ttl)?;
         assert_eq!(lease.fence, 1);
         store.lease(&owner, header.id, "me", Duration::ZERO)?;
-        store.mirror.fold_dirty(None);
+        store.mirror.fold_dirty();
     }
     acknowledged.archived = Some(false);
     let away = Change { archived: Some(true), ..Change::default() };

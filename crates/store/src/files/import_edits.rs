@@ -31,8 +31,7 @@ use rethread_core::{
 use super::disk::{failed, is_draft, names};
 use super::mirror::{Pass, Reach, made_of};
 use super::visible::{
-    self, ACTIVE, NoSession, Visible, VisibleMessage, is_stem, likeness, set_called, shown_name,
-    stem_of,
+    self, ACTIVE, Visible, VisibleMessage, is_stem, likeness, set_called, shown_name, stem_of,
 };
 use crate::sqlite::{Location, Mirrored, Shown, Stamp};
 
@@ -66,7 +65,7 @@ impl Pass<'_> {
     /// Imports all changes to the visible files.
     pub(super) fn look(&mut self) -> Result<()> {
         let files = self.files()?;
-        let no_archive = self.seen.skipped.contains_key(&self.archive());
+        let no_archive = self.skipped.contains_key(&self.archive());
         let (mut known, mut gone) = (BTreeMap::new(), Gone::new());
         for one in self.all.values() {
             let Some(Shown { at, .. }) = &one.shown else { continue };
@@ -90,7 +89,6 @@ impl Pass<'_> {
             if self.throw_away(id)? {
                 self.keep(id, None)?;
             }
-            self.reload(id)?;
         }
         self.write_index()
     }
@@ -98,14 +96,16 @@ impl Pass<'_> {
     /// Everything that ends in `.json`, except the index.
     fn files(&mut self) -> Result<BTreeMap<PathBuf, Found>> {
         const ACTION: &str = "read the directory";
-        let (mut files, mut skipped) = (BTreeMap::new(), BTreeMap::new());
+        // A file that could not be read is not read again before it changes.
+        self.skipped.retain(|path, skipped| Stamp::at(path) == Some(skipped.stamp));
+        let mut files = BTreeMap::new();
         for (folder, archived) in [(self.root.clone(), false), (self.archive(), true)] {
             let Ok(there) = folder.symlink_metadata() else { continue };
             // The directory itself may be a link: the user chose it.
             if archived && !there.is_dir() {
                 let why = "it is not a folder, so nothing can be archived".to_owned();
                 let stamp = Stamp::of(&there);
-                skipped.insert(folder, Skipped { stamp, why, damaged: false });
+                self.skipped.insert(folder, Skipped { stamp, why, damaged: false });
                 continue;
             }
             for name in names(&folder).map_err(failed(&folder, ACTION))? {
@@ -133,36 +133,25 @@ impl Pass<'_> {
                 files.insert(path.clone(), Found { path, at, stamp, wrong });
             }
         }
-        // A file that could not be read is not read again before it changes.
-        let before = std::mem::take(&mut self.seen.skipped).into_iter();
-        let same = |(path, skipped): &(PathBuf, Skipped)| {
-            files.get(path).is_some_and(|found| found.stamp == skipped.stamp)
-        };
-        self.seen.skipped = before.filter(same).chain(skipped).collect();
         Ok(files)
     }
 
     fn skip(&mut self, found: &Found, why: String, damaged: bool) {
         let skipped = Skipped { stamp: found.stamp, why, damaged };
-        self.seen.skipped.insert(found.path.clone(), skipped);
+        self.skipped.insert(found.path.clone(), skipped);
     }
 
     /// Reads a file, if it is a session; `known` if a session has it.
     fn read_visible(&mut self, found: &Found, known: bool) -> Option<Visible> {
-        if self.seen.skipped.contains_key(&found.path) {
+        if self.skipped.contains_key(&found.path) {
             return None;
         }
-        let (why, damaged) = match found.wrong {
-            Some(wrong) => (wrong.to_owned(), false),
-            None => match visible::read(&found.path) {
-                Ok(visible) => return Some(visible),
-                // Something else has taken the place of a session file.
-                Err(NoSession::Other(why)) => (why, known),
-                Err(NoSession::Broken(why)) => (why, true),
-            },
+        let read = match found.wrong {
+            Some(wrong) => Err((wrong.to_owned(), false)),
+            // Something else may have taken the place of a session file.
+            None => visible::read(&found.path).map_err(|no| (no.why, no.broken || known)),
         };
-        self.skip(found, why, damaged);
-        None
+        read.map_err(|(why, damaged)| self.skip(found, why, damaged)).ok()
     }
 
     /// Imports a file that belongs to no session.
@@ -232,12 +221,10 @@ impl Pass<'_> {
             let written = Timestamp::from_millisecond(found.stamp.changed / 1_000_000).ok();
             let at = visible.created_at.or(visible.last_activity_at).or(written);
             let at = at.unwrap_or_else(|| self.options.world.now());
+            let file = format!("{}/{}", found.at.archived, found.at.stem);
             let id = match self.reach {
                 // It cannot be stored, and must be the same the next time.
-                Reach::Visiting => {
-                    let file = format!("{}/{}", found.at.archived, found.at.stem);
-                    SessionId::of_source(&Owner::local(), &file)
-                }
+                Reach::Visiting => SessionId::of_source(&Owner::local(), &file),
                 _ => SessionId(self.options.world.uuid()),
             };
             Header::new(id, Owner::local(), at)
@@ -313,11 +300,11 @@ impl Pass<'_> {
 
     /// The name, with a number after it if another session has it.
     fn free_name(&self, name: &Name, id: SessionId) -> Name {
-        let others = self.all.values().filter(|one| one.id != id);
-        let taken = others.filter_map(|one| Some(one.header.as_ref()?.name.folded()));
-        let taken: HashSet<&str> = taken.collect();
-        let free = name.candidates().find(|name| !taken.contains(name.folded()));
-        free.unwrap_or_else(|| Name::of_time(self.options.world.now(), id))
+        let named = |name: &Name| self.db.named(&Owner::local(), name.folded());
+        let is_free = |name: &Name| named(name).is_ok_and(|of| of.is_none_or(|of| of == id));
+        name.candidates()
+            .find(is_free)
+            .unwrap_or_else(|| Name::of_time(self.options.world.now(), id))
     }
 
     /// Compares a session with its file, if that looks different.
@@ -390,8 +377,7 @@ impl Pass<'_> {
             self.mirror.is_dirty(id);
         }
         self.active |= visible.ours.is_some() && new.is_empty();
-        self.keep(id, Some(shown))?;
-        self.reload(id)
+        self.keep(id, Some(shown))
     }
 
     /// Stores what is different in the header of a session.

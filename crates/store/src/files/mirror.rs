@@ -72,7 +72,8 @@ pub(super) struct Mirror {
     pub(super) root: PathBuf,
     pub(super) options: OpenOptions,
     pub(super) reach: Reach,
-    seen: Mutex<Seen>,
+    /// Files that are ignored, and why. Whoever holds this lock examines or writes the files.
+    skipped: Mutex<Skips>,
     known: Mutex<Known>,
     /// Signals that `known` has files to write, or that the store is closed.
     pub(super) woken: Condvar,
@@ -80,14 +81,7 @@ pub(super) struct Mirror {
     _scratch: Option<TempDir>,
 }
 
-/// What this process knows about the files. Whoever holds its lock examines or writes them.
-#[derive(Default)]
-pub(super) struct Seen {
-    /// Files that are ignored, and why.
-    pub(super) skipped: BTreeMap<PathBuf, Skipped>,
-    /// A damaged database was copied.
-    pub(super) copied: bool,
-}
+type Skips = BTreeMap<PathBuf, Skipped>;
 
 /// What this process knows about sessions. Its lock is never held while files are written.
 #[derive(Default)]
@@ -102,6 +96,8 @@ pub(super) struct Known {
     short: BTreeSet<SessionId>,
     /// Sessions whose files are out of date.
     pub(super) dirty: BTreeSet<SessionId>,
+    /// A damaged database was copied.
+    pub(super) copied: bool,
     /// The store is closed, and the thread has to end.
     pub(super) closed: bool,
 }
@@ -109,7 +105,7 @@ pub(super) struct Known {
 /// Brings files and database into agreement, with the lock held.
 pub(super) struct Pass<'a> {
     pub(super) mirror: &'a Mirror,
-    pub(super) seen: MutexGuard<'a, Seen>,
+    pub(super) skipped: MutexGuard<'a, Skips>,
     pub(super) all: BTreeMap<SessionId, Mirrored>,
     /// Changes to the table of files that are not written yet.
     pub(super) shown: Vec<(SessionId, Option<Shown>)>,
@@ -166,8 +162,8 @@ impl Mirror {
             if_possible(journals::remove_old(disk, &ours))?;
         }
         drop(lock);
-        let (root, (seen, known, woken)) = (root.to_owned(), Default::default());
-        let mirror = Mirror { db, root, options, reach, seen, known, woken, _scratch };
+        let (root, (skipped, known, woken)) = (root.to_owned(), Default::default());
+        let mirror = Mirror { db, root, options, reach, skipped, known, woken, _scratch };
         // Changes made while the directory was closed are imported, and files that a crash left out
         // of date are written. On a full disk that is left to the next write.
         if let Some(mut pass) = if_possible(mirror.pass(BUSY))?.flatten() {
@@ -185,22 +181,21 @@ impl Mirror {
     pub(super) fn pass(&self, patience: Duration) -> Result<Option<Pass<'_>>> {
         let entered = patiently(patience, || {
             // Other threads of this process need not wait for another process.
-            let seen = self.seen();
+            let skipped = self.skipped();
             Ok(match self.reach {
-                Reach::All => try_lock(&self.root)?.map(|lock| (seen, Some(lock))),
-                _ => Some((seen, None)),
+                Reach::All => try_lock(&self.root)?.map(|lock| (skipped, Some(lock))),
+                _ => Some((skipped, None)),
             })
         });
-        let Some((seen, _lock)) = entered?.filter(|_| self.reach != Reach::AsLeft) else {
+        let Some((skipped, _lock)) = entered?.filter(|_| self.reach != Reach::AsLeft) else {
             return Ok(None);
         };
         let all = self.db.mirrored(None)?;
-        let mut known = self.known();
-        known.active = all.iter().any(Mirrored::is_active);
-        known.short = all.iter().filter(|one| one.is_whole().is_err()).map(|one| one.id).collect();
-        drop(known);
+        self.known().active = all.iter().any(Mirrored::is_active);
+        let short = all.iter().filter(|one| one.is_whole().is_err()).map(|one| one.id);
+        self.known().short = short.collect();
         let all = all.into_iter().map(|one| (one.id, one)).collect();
-        Ok(Some(Pass { mirror: self, seen, all, shown: Vec::new(), active: false, _lock }))
+        Ok(Some(Pass { mirror: self, skipped, all, shown: Vec::new(), active: false, _lock }))
     }
 
     /// Imports changes of the files, if there are any.
@@ -245,11 +240,10 @@ impl Mirror {
         }
     }
 
-    /// Updates the files that are out of date, `and` another that may be. What cannot be written now
-    /// is written with the next change, or when the directory is opened.
-    pub(super) fn fold_dirty(&self, and: Option<SessionId>) {
-        let mut dirty = std::mem::take(&mut self.known().dirty);
-        dirty.extend(and);
+    /// Updates the files that are out of date. What cannot be written now is written with the next
+    /// change, or when the directory is opened.
+    pub(super) fn fold_dirty(&self) {
+        let dirty = std::mem::take(&mut self.known().dirty);
         if !dirty.is_empty() {
             let fold = |pass: Option<Pass<'_>>| pass.map(|mut pass| pass.fold(&dirty)).transpose();
             if !matches!(self.pass(BUSY).and_then(fold), Ok(Some(()))) {
@@ -272,7 +266,7 @@ impl Mirror {
                 return;
             }
             let began = Instant::now();
-            self.fold_dirty(None);
+            self.fold_dirty();
             next = Instant::now() + PAUSE.max(SHARE * began.elapsed());
         }
     }
@@ -281,8 +275,8 @@ impl Mirror {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn skipped(&self) -> MutexGuard<'_, Skips> {
+        self.skipped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The database, before it is written to.
@@ -311,9 +305,8 @@ impl Mirror {
 
     /// Adds another program's fields of a session.
     pub(super) fn describe(&self, session: &mut Session) {
-        if let Some(at) = active_at(&session.header) {
-            session.last_activity_at = session.last_activity_at.max(at);
-        }
+        let active = active_at(&session.header).unwrap_or(session.last_activity_at);
+        session.last_activity_at = session.last_activity_at.max(active);
         if session.header.imported.as_deref() == Some(IMPORTED) {
             session.readable_id.get_or_insert_with(|| stem_of(&session.header));
         }

@@ -21,7 +21,6 @@ pub(crate) mod repair;
 pub(crate) mod visible;
 mod write_files;
 
-use std::cmp::Reverse;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,8 +30,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, LeaseChange, OnAppended, Page,
-    Result, Search, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Lease, LeaseChange, OnAppended, Page, Result,
+    Search,
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, World,
@@ -65,6 +64,9 @@ impl Default for FilesLimit {
         FilesLimit { sessions: 50, delete: false }
     }
 }
+
+/// A number of sessions that no list has.
+const ALL: usize = i64::MAX as usize / 2;
 
 /// Sessions in a directory of JSON files.
 pub struct FilesStore {
@@ -146,7 +148,7 @@ impl FilesStore {
     fn keep_to_limit(&self, newest: SessionId) -> Result<()> {
         let FilesLimit { sessions, delete } = self.mirror.options.limit;
         let filter = Filter { archived: Some(false), ..Filter::default() };
-        let mut chats = self.list_all(&filter)?.sessions;
+        let mut chats = self.list(&Owner::local(), &filter, None, ALL)?.sessions;
         chats.retain(|session| session.header.is_own_chat());
         let excess = chats.len().saturating_sub(sessions);
         let held =
@@ -163,19 +165,6 @@ impl FilesStore {
         }
         Ok(())
     }
-
-    /// Everything that matches a filter, sorted by activity, including that of other programs.
-    fn list_all(&self, filter: &Filter) -> Result<Page> {
-        let mut page = self.mirror.db.list(&Owner::local(), filter, None, i64::MAX as usize / 2)?;
-        page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
-        page.sessions.sort_by_key(|session| Reverse(place(session)));
-        Ok(page)
-    }
-}
-
-/// The position of a session in a list.
-fn place(session: &Session) -> (Timestamp, SessionId) {
-    (session.last_activity_at, session.id())
 }
 
 impl Drop for FilesStore {
@@ -186,7 +175,7 @@ impl Drop for FilesStore {
         self.mirror.woken.notify_all();
         // If the thread panicked, that was printed, and the files are written here.
         drop(self.thread.take().map(JoinHandle::join));
-        self.mirror.fold_dirty(None);
+        self.mirror.fold_dirty();
     }
 }
 
@@ -218,9 +207,8 @@ impl Store for FilesStore {
     /// The only session that is shown under exactly this name; otherwise the one whose name folds
     /// to it.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
-        let mut shown = self.with(owner, |header| shown_name(header) == name)?.into_iter();
-        match (shown.next(), shown.next()) {
-            (Some(id), None) => Ok(Some(id)),
+        match self.with(owner, |header| shown_name(header) == name)?.as_slice() {
+            [id] => Ok(Some(*id)),
             _ => self.mirror.db.named(owner, name),
         }
     }
@@ -237,18 +225,15 @@ impl Store for FilesStore {
         limit: usize,
     ) -> Result<Page> {
         let db = self.current(owner)?;
-        if !owner.is_local() || !self.mirror.known().active {
-            let mut page = db.list(owner, filter, after, limit)?;
-            page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
-            return Ok(page);
+        // Other programs may say when a session was active, which the database does not know.
+        let by_others = owner.is_local() && self.mirror.known().active;
+        let (from, most) = if by_others { (None, ALL) } else { (after, limit) };
+        let mut page = db.list(owner, filter, from, most)?;
+        page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
+        match by_others {
+            true => Ok(Page { damaged: page.damaged, ..Page::of(page.sessions, after, limit) }),
+            false => Ok(page),
         }
-        let mut page = self.list_all(filter)?;
-        page.sessions.retain(|one| after.is_none_or(|after| place(one) < (after.at, after.id)));
-        let more = page.sessions.len() > limit;
-        page.sessions.truncate(limit);
-        let last = page.sessions.last().filter(|_| more);
-        page.next = last.map(|last| Cursor { at: last.last_activity_at, id: last.id() });
-        Ok(page)
     }
 
     fn append(
@@ -319,10 +304,10 @@ impl Store for FilesStore {
             trash.keys.retain(|key| matches!(db.resolve(owner, key), Ok(Some(_))));
         }
         let mut session = db.update(owner, id, &change)?;
-        match change.name.is_some() || change.archived.is_some() || change.trash.is_some() {
+        self.follows(owner, id);
+        if change.name.is_some() || change.archived.is_some() || change.trash.is_some() {
             // A file that moves does so at once.
-            true if owner.is_local() => self.mirror.fold_dirty(Some(id)),
-            _ => self.follows(owner, id),
+            self.mirror.fold_dirty();
         }
         self.mirror.describe(&mut session);
         Ok(session)
@@ -372,23 +357,5 @@ impl Search for FilesStore {
 
     fn index_lag(&self) -> Result<Option<u64>> {
         self.mirror.db.index_lag()
-    }
-}
-
-impl Upkeep for FilesStore {
-    fn can_write(&self) -> Result<()> {
-        self.mirror.writable()?.can_write()
-    }
-
-    fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
-        self.current(&Owner::local())?.everything()
-    }
-
-    fn check(&self, repair: bool) -> Result<Vec<Finding>> {
-        self.mirror.check(repair)
-    }
-
-    fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
-        self.mirror.check_session(owner, id, repair)
     }
 }

@@ -6,7 +6,7 @@
 //! takes the position of a damaged one, so that every other entry keeps its own. The damaged
 //! database is copied first.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,67 +14,76 @@ use rethread_core::merge::{Rebuilt, rebuild};
 use rethread_core::store::{Finding, FindingState, Result, Upkeep};
 use rethread_core::{Body, Entry, Header, NewEntry, Owner, SessionId, StoreError, World};
 
+use super::FilesStore;
 use super::disk::{Disk, Real, failed, names, random};
 use super::import_edits::{IMPORTED, entries_of};
-use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach, Seen, lock};
+use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach, lock};
 use super::visible::{self, Visible, likeness};
 use crate::sqlite::{Mirrored, SqliteStore};
 
 const ACTION: &str = "keep what is damaged";
 
-impl Mirror {
+impl Upkeep for FilesStore {
+    fn can_write(&self) -> Result<()> {
+        self.mirror.writable()?.can_write()
+    }
+
+    fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
+        self.mirror.look()?;
+        self.mirror.db.everything()
+    }
+
     /// Checks the database, and the other files in the directory.
-    pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
-        self.look()?;
-        let repair = repair && self.reach == Reach::All;
+    fn check(&self, repair: bool) -> Result<Vec<Finding>> {
+        let mirror = self.mirror.as_ref();
+        mirror.look()?;
+        let repair = repair && mirror.reach == Reach::All;
         let found = |what, state| Finding { session: None, seq: None, what, state };
         let mut findings = Vec::new();
-        if repair && self.db.has_damaged_entries()? {
-            let (mut seen, _lock) = (self.seen(), lock(&self.root)?);
-            if let Some(lost) = self.damaged(&mut seen)?.remake_entries()? {
+        if repair && mirror.db.has_damaged_entries()? {
+            let _lock = lock(&mirror.root)?;
+            if let Some(lost) = mirror.damaged()?.remake_entries()? {
                 let what =
                     format!("pages of `entries` were damaged; entries that cannot be read: {lost}");
                 findings.push(found(what, FindingState::Repaired));
             }
         }
-        findings.extend(self.db.check(repair)?);
-        if repair && let Some(mut pass) = self.pass(BUSY)? {
-            let what = |name| format!("{name} was broken, and was written again");
-            let written = pass.write_broken()?.into_iter().map(what);
-            findings.extend(written.map(|what| found(what, FindingState::Repaired)));
+        findings.extend(mirror.db.check(repair)?);
+        let shown =
+            |path: &Path| path.strip_prefix(&mirror.root).unwrap_or(path).display().to_string();
+        if repair && let Some(mut pass) = mirror.pass(BUSY)? {
+            for path in pass.write_broken()? {
+                let what = format!("{} was broken, and was written again", shown(&path));
+                findings.push(found(what, FindingState::Repaired));
+            }
         }
-        for (path, skipped) in &self.seen().skipped {
+        for (path, skipped) in &*mirror.skipped() {
             let state = if skipped.damaged { FindingState::Damaged } else { FindingState::Noted };
-            let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
-            findings.push(found(format!("{shown} is left alone: {}", skipped.why), state));
+            findings.push(found(format!("{} is left alone: {}", shown(path), skipped.why), state));
         }
-        self.fold_dirty(None);
-        if !self.known().dirty.is_empty() {
-            let what = "some session files are out of date, and could not be written".to_owned();
-            findings.push(found(what, FindingState::Noted));
+        let mut notes = Vec::new();
+        mirror.fold_dirty();
+        if !mirror.known().dirty.is_empty() {
+            notes.push("some session files are out of date, and could not be written".to_owned());
         }
-        let mut noted = names(&self.root).unwrap_or_default();
-        noted.retain(|name| name.contains(".json.unreadable-"));
-        let aside = |name| format!("{name} could not be read and was set aside");
-        findings.extend(noted.into_iter().map(|name| found(aside(name), FindingState::Noted)));
-        let kept = names(&self.root.join(".rethread/damaged")).unwrap_or_default().len();
+        let mut aside = names(&mirror.root).unwrap_or_default();
+        aside.retain(|name| name.contains(".json.unreadable-"));
+        let what = |name| format!("{name} could not be read and was set aside");
+        notes.extend(aside.into_iter().map(what));
+        let kept = names(&mirror.root.join(".rethread/damaged")).unwrap_or_default().len();
         if kept > 0 {
-            let what = format!("what was damaged is kept in .rethread/damaged ({kept})");
-            findings.push(found(what, FindingState::Noted));
+            notes.push(format!("what was damaged is kept in .rethread/damaged ({kept})"));
         }
+        findings.extend(notes.into_iter().map(|what| found(what, FindingState::Noted)));
         Ok(findings)
     }
 
     /// Checks one session, entry by entry, and rebuilds a damaged log from its file.
-    pub(super) fn check_session(
-        &self,
-        owner: &Owner,
-        id: SessionId,
-        repair: bool,
-    ) -> Result<Vec<Finding>> {
-        let repair = repair && self.reach == Reach::All;
-        let findings = self.db.check_session(owner, id, repair)?;
-        let one = self.db.mirrored(Some(id))?.pop();
+    fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
+        let mirror = self.mirror.as_ref();
+        let repair = repair && mirror.reach == Reach::All;
+        let findings = mirror.db.check_session(owner, id, repair)?;
+        let one = mirror.db.mirrored(Some(id))?.pop();
         let one = one.filter(|one| one.header.is_none() || one.live().is_some());
         let Some(one) = one else { return Ok(findings) };
         // An entry, or the header.
@@ -84,17 +93,19 @@ impl Mirror {
             (None, Err(StoreError::Damaged { what, .. })) => (None, what),
             _ => return Ok(findings),
         };
-        let (done, state) = match self.pass(BUSY)? {
+        let (done, state) = match mirror.pass(BUSY)? {
             Some(mut pass) => pass.mend(&one, repair)?,
             None => ("nothing can be written".to_owned(), FindingState::Damaged),
         };
         let what = format!("{what}; {done}");
         Ok(vec![Finding { session: Some(id), seq, what, state }])
     }
+}
 
+impl Mirror {
     /// The damaged database, before it is changed. A copy is kept in `.rethread/damaged/`, once.
-    fn damaged(&self, seen: &mut Seen) -> Result<&SqliteStore> {
-        if !std::mem::replace(&mut seen.copied, true) {
+    fn damaged(&self) -> Result<&SqliteStore> {
+        if !std::mem::replace(&mut self.known().copied, true) {
             let (disk, world) = (self.options.disk.as_ref(), self.options.world.as_ref());
             keep_aside(disk, world, &self.root, |to| self.db.copy_to(to))?;
         }
@@ -116,27 +127,26 @@ impl Pass<'_> {
         let header = one.header.clone().or_else(|| header_of(file.as_ref()?, one));
         let rebuilt =
             header.map(|header| Some((rebuilt(world, &header, ours, file, end)?, header)));
+        let damaged = |what: String| Ok((what, FindingState::Damaged));
         let Some((Rebuilt { entries, copied, lost }, header)) = rebuilt.flatten() else {
-            return Ok(("nothing is left to rebuild it from".to_owned(), FindingState::Damaged));
+            return damaged("nothing is left to rebuild it from".to_owned());
         };
         let came = format!("(entries: {}, from its file: {copied}, lost: {lost})", entries.len());
         if one.held {
-            let what = "a turn is running, so nothing was done".to_owned();
-            return Ok((what, FindingState::Damaged));
+            return damaged("a turn is running, so nothing was done".to_owned());
         }
         if !repair {
             return Ok((format!("it can be rebuilt {came}"), FindingState::Repairable));
         }
-        match mirror.damaged(&mut self.seen)?.replace_log(&header, &entries) {
+        match mirror.damaged()?.replace_log(&header, &entries) {
             Err(StoreError::Corrupt { .. }) => {
-                let what = format!("the database is too damaged to rebuild it {came}");
-                return Ok((what, FindingState::Damaged));
+                return damaged(format!("the database is too damaged to rebuild it {came}"));
             }
             replaced => replaced?,
         }
         // The file is examined again: it may have been rewritten while the log was unusable.
         if let Some((path, mut shown)) = path.zip(one.shown.clone()) {
-            self.seen.skipped.remove(&path);
+            self.skipped.remove(&path);
             (shown.entries, shown.made_of) = (entries.len() as u64, String::new());
             // All that its file says is new to a header that comes from there.
             self.keep(id, Some(shown).filter(|_| one.header.is_some()))?;
@@ -146,22 +156,20 @@ impl Pass<'_> {
         Ok((format!("it was rebuilt {came}"), FindingState::Repaired))
     }
 
-    /// Writes files that are broken again, if their logs are whole. Returns their names.
-    fn write_broken(&mut self) -> Result<Vec<String>> {
-        let broken = |path: &Path| self.seen.skipped.get(path).is_some_and(|it| it.damaged);
-        let mut files = Vec::new();
+    /// Writes files that are broken again, if their logs are whole. Returns their paths.
+    fn write_broken(&mut self) -> Result<Vec<PathBuf>> {
+        let mut broken = BTreeMap::new();
         for one in self.all.values_mut() {
             let Some(shown) = &mut one.shown else { continue };
             let path = shown.at.path(&self.mirror.root);
-            if broken(&path) {
+            if self.skipped.get(&path).is_some_and(|skipped| skipped.damaged) {
                 shown.made_of.clear();
-                files.push((one.id, path));
+                broken.insert(one.id, path);
             }
         }
-        self.fold(&files.iter().map(|(id, _)| *id).collect())?;
-        files.retain(|(_, path)| !self.seen.skipped.contains_key(path));
-        let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into();
-        Ok(files.into_iter().map(|(_, path)| name(path)).collect())
+        self.fold(&broken.keys().copied().collect())?;
+        let written = |path: &PathBuf| !self.skipped.contains_key(path);
+        Ok(broken.into_values().filter(written).collect())
     }
 }
 

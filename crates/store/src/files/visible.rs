@@ -122,60 +122,56 @@ pub(super) struct VisibleMessage {
 
 /// Why a file cannot be read as a session.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NoSession {
-    /// It is something else, and complete.
-    Other(String),
-    /// It may have been one.
-    Broken(String),
+pub(super) struct NoSession {
+    pub(super) why: String,
+    /// It may have been one. Otherwise it is something else, and complete.
+    pub(super) broken: bool,
 }
 
 /// Reads a session file.
 pub(super) fn read(path: &Path) -> Result<Visible, NoSession> {
     let bytes = std::fs::read(path);
-    let bytes = bytes.map_err(|e| NoSession::Broken(format!("it cannot be read: {e}")))?;
-    let visible = parse(&String::from_utf8_lossy(&bytes))?;
-    too_much(&visible).map_or(Ok(visible), |why| Err(NoSession::Other(why)))
-}
-
-/// Why a file has too much to be imported, if it has.
-fn too_much(visible: &Visible) -> Option<String> {
+    let broken = |error| NoSession { why: format!("it cannot be read: {error}"), broken: true };
+    let visible = parse(&String::from_utf8_lossy(&bytes.map_err(broken)?))?;
     let says = visible.metadata.get().len() + Raw::of(&visible.extra).get().len();
     let large = |said: &VisibleMessage| said.body.json().len() > SAID_BYTES_MAX;
     let (what, max) = match visible.messages.iter().position(large) {
         _ if says > SAYS_BYTES_MAX => {
-            ("its fields other than messages have".into(), SAYS_BYTES_MAX)
+            ("its fields other than messages have".to_owned(), SAYS_BYTES_MAX)
         }
-        seq => (format!("message {} has", seq?), SAID_BYTES_MAX),
+        Some(seq) => (format!("message {seq} has"), SAID_BYTES_MAX),
+        None => return Ok(visible),
     };
-    Some(format!("{what} more than {max} bytes"))
+    Err(NoSession { why: format!("{what} more than {max} bytes"), broken: false })
 }
 
 /// Parses a session file.
 fn parse(text: &str) -> Result<Visible, NoSession> {
     let sum = sum(text.as_bytes());
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let other = |why: &str| NoSession::Other(format!("it is not a session: {why}"));
+    let broken = |why: String| NoSession { why, broken: true };
+    let other = |why: &str| NoSession { why: format!("it is not a session: {why}"), broken: false };
     if text.trim().is_empty() {
-        return Err(NoSession::Broken("it is empty".into()));
+        return Err(broken("it is empty".into()));
     }
     let mut top = Fields::parse(text).map_err(|error| match Raw::parse(text.into()) {
         Ok(_) => other("it is not an object"),
-        Err(_) => NoSession::Broken(format!("it is not JSON, or not all of it is there: {error}")),
+        Err(_) => broken(format!("it is not JSON, or not all of it is there: {error}")),
     })?;
     let says = top.take("metadata").ok_or_else(|| other("it has no `metadata`"))?;
     let messages = top.take("messages");
     // With only one of the two it is not a session; with both it was meant to be one.
     let wrong = |why: String| match &messages {
-        Some(_) => NoSession::Broken(why),
+        Some(_) => broken(why),
         None => other(&why),
     };
     let metadata = Fields::parse(says.get());
     let mut metadata = metadata.map_err(|error| wrong(format!("`metadata`: {error}")))?;
     let id = metadata.take_text("id");
     let id = id.ok_or_else(|| wrong("`metadata.id` is not a text".into()))?;
-    let messages = messages.ok_or_else(|| NoSession::Broken("it has no `messages`".into()))?;
-    let messages: Vec<Raw> = serde_json::from_str(messages.get())
-        .map_err(|error| NoSession::Broken(format!("`messages`: {error}")))?;
+    let messages = messages.ok_or_else(|| broken("it has no `messages`".into()))?;
+    let messages = serde_json::from_str::<Vec<Raw>>(messages.get());
+    let messages = messages.map_err(|error| broken(format!("`messages`: {error}")))?;
     let ours = top.take("rethread").and_then(|raw| serde_json::from_str(raw.get()).ok());
     let known = |text: &String| !text.is_empty() && text != UNKNOWN;
     let [provider, model] =
@@ -467,14 +463,11 @@ mod tests {
     #[test]
     fn what_cannot_be_a_session_says_why() {
         let why = |text| parse(text).expect_err("no session");
-        let broken = |why: &str| NoSession::Broken(why.into());
-        let other = |why: &str| NoSession::Other(format!("it is not a session: {why}"));
+        let broken = |why: &str| NoSession { why: why.into(), broken: true };
+        let other = |why| NoSession { why: format!("it is not a session: {why}"), broken: false };
         assert_eq!(why(""), broken("it is empty"));
         let cut = why(r#"{"metadata":{"id":"a""#);
-        assert!(
-            matches!(&cut, NoSession::Broken(why) if why.starts_with("it is not JSON")),
-            "{cut:?}"
-        );
+        assert!(cut.broken && cut.why.starts_with("it is not JSON"), "{cut:?}");
         assert_eq!(why("{}"), other("it has no `metadata`"));
         assert_eq!(why("[1]"), other("it is not an object"));
         assert_eq!(why(r#"{"metadata":{}}"#), other("`metadata.id` is not a text"));

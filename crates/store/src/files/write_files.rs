@@ -19,7 +19,7 @@ use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::Result;
 use rethread_core::{Entry, Name, Owner, SessionId, Store, StoreError};
 
-use super::disk::{self, Disk, failed, sum};
+use super::disk::{self, failed, sum};
 use super::mirror::{BUSY, Mirror, Pass, Reach, busy, made_of};
 use super::visible::{self, SUMMARY};
 use crate::io::with_suffix;
@@ -36,9 +36,8 @@ const INDEX_BYTES_MAX: u64 = 64 << 20;
 impl Pass<'_> {
     /// Records the state of a file.
     pub(super) fn keep(&mut self, id: SessionId, shown: Option<Shown>) -> Result<()> {
-        self.commit()?.keep_shown(&[(id, shown.clone())])?;
-        self.all.entry(id).and_modify(|one| one.shown = shown);
-        Ok(())
+        self.commit()?.keep_shown(&[(id, shown)])?;
+        self.reload(id)
     }
 
     /// Records the state of a file when the fold ends.
@@ -61,12 +60,9 @@ impl Pass<'_> {
         let (Some(header), shown) = (&one.header, one.shown.as_ref()) else { return false };
         let Some(wanted) = one.wanted() else { return shown.is_some() };
         // If the archive is not a folder, nothing can be written to it.
-        if wanted.archived && self.seen.skipped.contains_key(&self.mirror.archive()) {
-            return false;
-        }
-        shown.is_none_or(|shown| {
-            (&shown.at, shown.entries) != (&wanted, one.entries) || shown.made_of != made_of(header)
-        })
+        let can_be = !wanted.archived || !self.skipped.contains_key(&self.archive());
+        let now = (&wanted, one.entries, &made_of(header));
+        can_be && shown.is_none_or(|shown| (&shown.at, shown.entries, &shown.made_of) != now)
     }
 
     /// Updates the files of these sessions, and the index.
@@ -145,7 +141,7 @@ impl Pass<'_> {
     fn free_location(&self, wanted: &Location, of: &Mirrored) -> Location {
         // An unreadable file in the place of its own is moved aside when that is written.
         let own = of.shown.as_ref().map(|shown| &shown.at);
-        if own == Some(wanted) || !self.mirror.is_taken(&wanted.stem, own) {
+        if own == Some(wanted) || !self.is_taken(&wanted.stem, own) {
             return wanted.clone();
         }
         // Files may have names that are not valid for sessions.
@@ -187,7 +183,7 @@ impl Pass<'_> {
             if !self.is_as_known(path, known) {
                 return Ok(false);
             }
-            if self.seen.skipped.remove(path).is_some() && path.symlink_metadata().is_ok() {
+            if self.skipped.remove(path).is_some() && path.symlink_metadata().is_ok() {
                 // It may be someone's work.
                 mirror.set_aside(path)?;
             }
@@ -214,7 +210,7 @@ impl Pass<'_> {
     /// Whether a file is unchanged since it was last examined.
     fn is_as_known(&self, path: &Path, shown: Option<&Shown>) -> bool {
         let there = Stamp::at(path);
-        match self.seen.skipped.get(path) {
+        match self.skipped.get(path) {
             Some(skipped) => there.is_none_or(|there| there == skipped.stamp),
             None => there == shown.map(|shown| shown.stamp),
         }
@@ -227,13 +223,20 @@ impl Pass<'_> {
             return Ok(());
         }
         let [path, last] = ["index.json", "last_session"].map(|name| mirror.root.join(name));
-        let mut sessions = self.listed();
+        // Ours come first, the most recently active one before the others.
+        let shown = self.all.values().filter(|one| one.wanted().is_some());
+        let shown = shown.filter_map(|one| Some((one.id, one.shown.as_ref()?)));
+        let mut shown: Vec<_> = shown.filter(|(_, shown)| !shown.at.archived).collect();
+        let active = |shown: &Shown| visible::last_activity(&shown.metadata);
+        shown.sort_by_cached_key(|(id, shown)| Reverse((active(shown), *id)));
+        let entry = |(_, shown): (_, &Shown)| (shown.at.stem.clone(), shown.metadata.clone());
+        let mut sessions: Vec<_> = shown.into_iter().map(entry).collect();
         let newest = sessions.first().map(|(stem, _)| stem.clone());
         let path_of = |stem: &str| mirror.root.join(format!("{stem}.json"));
         let is_there = |stem: &str| visible::is_stem(stem) && path_of(stem).is_file();
         // Another program may still be able to use a file that cannot be read here.
         let said = read(&last).map(|said| said.trim().to_owned());
-        let skipped = |stem: &str| self.seen.skipped.get(&path_of(stem));
+        let skipped = |stem: &str| self.skipped.get(&path_of(stem));
         let is_named = |stem: &&str| is_there(stem) && skipped(stem).is_none_or(|it| it.damaged);
         let named = said.as_deref().filter(is_named);
         let wanted = named.filter(|_| !self.active).or(newest.as_deref());
@@ -254,17 +257,6 @@ impl Pass<'_> {
         self.active = false;
         Ok(())
     }
-
-    /// Our sessions in the index, most recently active first.
-    fn listed(&self) -> Vec<(String, String)> {
-        let all = self.all.values().filter(|one| one.wanted().is_some());
-        let shown = all.filter_map(|one| Some((one.id, one.shown.as_ref()?)));
-        let mut listed: Vec<_> = shown.filter(|(_, shown)| !shown.at.archived).collect();
-        let active = |shown: &Shown| visible::last_activity(&shown.metadata);
-        listed.sort_by_cached_key(|(id, shown)| Reverse((active(shown), *id)));
-        let listed = listed.into_iter();
-        listed.map(|(_, shown)| (shown.at.stem.clone(), shown.metadata.clone())).collect()
-    }
 }
 
 /// The text of a file; empty if it is too large.
@@ -272,31 +264,6 @@ fn read(path: &Path) -> Option<String> {
     let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
     let bytes = (there.len() <= INDEX_BYTES_MAX).then(|| std::fs::read(path).ok()).flatten();
     Some(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
-}
-
-/// Gives the new version of a file its name; false if another program wrote the file in the meantime.
-/// Programs that share the directory take no lock, so the two versions are exchanged, and what is
-/// not `known` is put back.
-fn swap_in(disk: &dyn Disk, temp: &Path, path: &Path, known: Option<Stamp>) -> io::Result<bool> {
-    use io::ErrorKind::{InvalidInput, NotFound, Unsupported};
-    let ours = Stamp::at(temp);
-    match known.map(|_| disk.swap(temp, path)) {
-        Some(Ok(())) => {}
-        Some(Err(error)) if !matches!(error.kind(), InvalidInput | NotFound | Unsupported) => {
-            return Err(error);
-        }
-        // Nothing is in its place, or this file system cannot exchange names.
-        _ => return disk.rename(temp, path).map(|()| true),
-    }
-    if Stamp::at(temp) == known {
-        return disk.remove(temp).map(|()| true);
-    }
-    disk.swap(temp, path)?;
-    if Stamp::at(temp) != ours {
-        // It has replaced ours by now, and its latest version belongs there.
-        disk.swap(temp, path)?;
-    }
-    Ok(false)
 }
 
 impl Mirror {
@@ -342,12 +309,10 @@ impl Mirror {
         let publish = || {
             let written = disk.write(&file, text.as_bytes()).and_then(|()| disk.sync(&file));
             written.map_err(failed(path, ACTION))?;
-            if !ready()? {
-                return Ok(None);
+            match ready()? {
+                true => self.swap_in(&temp, path, known).map_err(failed(path, ACTION)),
+                false => Ok(None),
             }
-            let ours = file.metadata().map_err(failed(path, ACTION))?;
-            let renamed = swap_in(disk, &temp, path, known).map_err(failed(path, ACTION))?;
-            Ok(renamed.then(|| Stamp::of(&ours)))
         };
         let published = publish();
         if !matches!(published, Ok(Some(_))) {
@@ -355,6 +320,32 @@ impl Mirror {
             drop(disk.remove(&temp));
         }
         published
+    }
+
+    /// Gives the new version of a file its name, and returns how it looks; `None` if another program
+    /// wrote the file in the meantime. Programs that share the directory take no lock, so the two
+    /// versions are exchanged, and what is not `known` is put back.
+    fn swap_in(&self, temp: &Path, path: &Path, known: Option<Stamp>) -> io::Result<Option<Stamp>> {
+        use io::ErrorKind::{InvalidInput, NotFound, Unsupported};
+        let disk = self.options.disk.as_ref();
+        let ours = Stamp::at(temp);
+        match known.map(|_| disk.swap(temp, path)) {
+            Some(Ok(())) => {}
+            Some(Err(error)) if !matches!(error.kind(), InvalidInput | NotFound | Unsupported) => {
+                return Err(error);
+            }
+            // Nothing is in its place, or this file system cannot exchange names.
+            _ => return disk.rename(temp, path).map(|()| ours),
+        }
+        if Stamp::at(temp) == known {
+            return disk.remove(temp).map(|()| ours);
+        }
+        disk.swap(temp, path)?;
+        if Stamp::at(temp) != ours {
+            // It has replaced ours by now, and its latest version belongs there.
+            disk.swap(temp, path)?;
+        }
+        Ok(None)
     }
 
     /// Writes the index or `last_session`. If something that is not a file is in its place, it is

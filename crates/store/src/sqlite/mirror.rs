@@ -18,9 +18,9 @@ use crate::io::{failed, with_suffix};
 
 const WHAT: &str = "keep track of the session files";
 
-/// The state of each session's file: a [`Shown`] as JSON.
+/// The state of each session's file: a [`Shown`] as JSON, or `null`.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS mirror (session BLOB PRIMARY KEY, shown TEXT NOT NULL) \
-    STRICT, WITHOUT ROWID";
+    STRICT, WITHOUT ROWID; DELETE FROM mirror WHERE session NOT IN (SELECT id FROM sessions)";
 
 const MIRRORED: &str = "SELECT s.id, s.header, (SELECT coalesce(max(seq) + 1, 0) FROM entries e \
     WHERE e.session = s.n), s.until, shown FROM sessions s LEFT JOIN mirror m ON m.session = s.id \
@@ -75,11 +75,7 @@ pub(crate) struct Mirrored {
 impl SqliteStore {
     /// Creates the table of files, and removes rows of deleted sessions.
     pub(crate) fn begin_mirror(&self) -> Result<()> {
-        self.db.write(WHAT, |tx| {
-            let orphans = "DELETE FROM mirror WHERE session NOT IN (SELECT id FROM sessions)";
-            let done = tx.execute(TABLE, []).and_then(|_| tx.execute(orphans, []));
-            done.or_store_error(self.db.place(), WHAT).map(drop)
-        })
+        self.db.write(WHAT, |tx| tx.execute_batch(TABLE).or_store_error(self.db.place(), WHAT))
     }
 
     /// The sessions that have files, or one of them.
@@ -109,12 +105,8 @@ impl SqliteStore {
         // As an append, so that the ends of logs stay cached.
         self.db.write(append::ACTION, |tx| {
             all.iter().try_for_each(|(id, shown)| {
-                let (id, json) = (id.0.as_bytes(), shown.as_ref().map(Raw::of));
                 let sql = "INSERT OR REPLACE INTO mirror VALUES (?1, ?2)";
-                let done = match &json {
-                    None => tx.execute("DELETE FROM mirror WHERE session = ?1", [id]),
-                    Some(json) => tx.execute(sql, params![id, json.get()]),
-                };
+                let done = tx.execute(sql, params![id.0.as_bytes(), Raw::of(shown).get()]);
                 done.or_store_error(self.db.place(), WHAT).map(drop)
             })
         })
@@ -142,16 +134,12 @@ impl SqliteStore {
             found.lease.is_free(id, db.world.now())?;
             let n = found.n;
             db.write_header(tx, n, header)?;
-            for sql in [
-                "DELETE FROM entries WHERE session = ?1",
-                "DELETE FROM usage WHERE session = ?1",
-                "UPDATE sessions SET first_message = '' WHERE n = ?1",
-            ] {
-                tx.execute(sql, [n]).or_store_error(place, WHAT)?;
-            }
-            let marks =
-                "UPDATE progress SET rid = min(rid, (SELECT coalesce(max(rid), 0) FROM entries))";
-            tx.execute(marks, []).or_store_error(place, WHAT)?;
+            let empty = format!(
+                "DELETE FROM entries WHERE session = {n}; DELETE FROM usage WHERE session = {n}; \
+                 UPDATE sessions SET first_message = '' WHERE n = {n}; \
+                 UPDATE progress SET rid = min(rid, (SELECT coalesce(max(rid), 0) FROM entries))"
+            );
+            tx.execute_batch(&empty).or_store_error(place, WHAT)?;
             db.empty_index(tx)?;
             let mut insert = tx.prepare_cached(row::INSERT).or_store_error(place, WHAT)?;
             db.insert(tx, &mut insert, (id, n), Tally::default(), &new.entries)?;
@@ -186,7 +174,6 @@ impl SqliteStore {
 
     /// Copies the database as it is, damaged or not.
     pub(crate) fn copy_to(&self, path: &Path) -> Result<()> {
-        let file = self.db.file().clone();
-        migrate::copy_as(&file, path)
+        migrate::copy_as(&self.db.file().clone(), path)
     }
 }
